@@ -1,0 +1,117 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "firn/vmm/cpu/fault_guard.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "firn/vmm/cpu/host_mapping.h"
+#include "firn/vmm/cpu/segv_handler.h"
+
+namespace firn::cpu {
+namespace {
+
+// Past so many scratch mappings a whole region is given up at once, so that a
+// runaway kernel cannot use up the process's kernel mappings.
+constexpr int kMaxScratchMappings = 256;
+
+// Needs no set-up on first use by a thread, as a signal handler requires.
+__attribute__((tls_model(
+    "initial-exec"))) thread_local FaultGuard::Scope* running_scope = nullptr;
+
+}  // namespace
+
+void SignalSafeLock::Lock() {
+  while (held_.exchange(true, std::memory_order_acquire)) {
+    syscall(SYS_sched_yield);
+  }
+}
+
+void SignalSafeLock::Unlock() { held_.store(false, std::memory_order_release); }
+
+FaultGuard::Scope::Scope(FaultGuard* guard)
+    : guard_(guard), outer_(running_scope) {
+  running_scope = this;
+  // The handler runs on this thread: only the compiler must keep the order.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+
+FaultGuard::Scope::~Scope() {
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  running_scope = outer_;
+}
+
+FaultGuard::FaultGuard(std::atomic<bool>* device_lost)
+    : device_lost_(device_lost) {
+  InstallSegvHandler(&FaultGuard::HandleFault);
+}
+
+void FaultGuard::Add(GuardedRegion* region) {
+  lock_.Lock();
+  region->next_ = regions_;
+  regions_ = region;
+  lock_.Unlock();
+}
+
+void FaultGuard::Remove(GuardedRegion* region) {
+  lock_.Lock();
+  GuardedRegion** link = &regions_;
+  while (*link != region) link = &(*link)->next_;
+  *link = region->next_;
+  lock_.Unlock();
+}
+
+bool FaultGuard::HandleFault(DevicePtr address) {
+  Scope* const scope = running_scope;
+  return scope != nullptr && scope->guard_->Resolve(scope, address);
+}
+
+bool FaultGuard::Resolve(Scope* scope, DevicePtr address) {
+  lock_.Lock();
+  GuardedRegion* region = regions_;
+  while (region != nullptr && !region->Contains(address)) {
+    region = region->next_;
+  }
+  const bool resolved =
+      region != nullptr && ResolveInRegion(scope, region, address);
+  lock_.Unlock();
+  return resolved;
+}
+
+bool FaultGuard::ResolveInRegion(Scope* scope, GuardedRegion* region,
+                                 DevicePtr address) {
+  const uint64_t granule = region->GranuleOf(address);
+  switch (region->access(granule)) {
+    case AccessFlags::kReadWrite:
+      // Access was given between the fault and now.
+      return true;
+    case AccessFlags::kRead:
+      // A write, or a read that came just before access was given. Tried again,
+      // a read succeeds; a write is back here at once.
+      if (scope->last_retry_ != address) {
+        scope->last_retry_ = address;
+        return true;
+      }
+      break;
+    case AccessFlags::kNone:
+      break;
+  }
+  uint64_t first = granule;
+  uint64_t granules = 1;
+  if (++scratch_mappings_ > kMaxScratchMappings) {
+    first = 0;
+    granules = region->granules();
+  }
+  const uint64_t offset_bytes = first * region->granularity_bytes_;
+  const uint64_t scratch_bytes = std::min(granules * region->granularity_bytes_,
+                                          region->bytes() - offset_bytes);
+  device_lost_->store(true);
+  if (!MapScratch(region->base() + offset_bytes, scratch_bytes)) return false;
+  region->SetAccess(first, granules, AccessFlags::kReadWrite);
+  return true;
+}
+
+}  // namespace firn::cpu

@@ -1,0 +1,84 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a GPU's MMU does on a bad access: the device is lost, the process is
+// not. A SIGSEGV handler looks at faults of threads that run device work. A
+// fault in a guarded region is answered with a scratch page and latches the
+// device's sticky error; every other fault goes to the handler that was there
+// before.
+
+#ifndef FIRN_VMM_CPU_FAULT_GUARD_H_
+#define FIRN_VMM_CPU_FAULT_GUARD_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "absl/base/thread_annotations.h"
+#include "firn/vmm/cpu/guarded_region.h"
+#include "firn/vmm/driver_types.h"
+
+namespace firn::cpu {
+
+// A lock that a signal handler may take: it only spins and yields. Whoever
+// holds it must neither touch device memory nor take another lock.
+class ABSL_LOCKABLE SignalSafeLock {
+ public:
+  void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION();
+  void Unlock() ABSL_UNLOCK_FUNCTION();
+
+ private:
+  std::atomic<bool> held_{false};
+};
+
+// The guarded regions of one device. Whoever changes mappings inside a region
+// holds `lock()` around the change and the note of it in the region, so that
+// the handler can tell a real fault from one that a change just made obsolete.
+class FaultGuard {
+ public:
+  // Device work of the calling thread runs guarded while a Scope lives.
+  class Scope {
+   public:
+    explicit Scope(FaultGuard* guard);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    friend class FaultGuard;
+    FaultGuard* const guard_;
+    Scope* const outer_;
+    // Where the last fault was that could have been a read of readable memory.
+    DevicePtr last_retry_ = 0;
+  };
+
+  // Sets `*device_lost` on a bad access. Installs the process's handler if this
+  // is the first guard.
+  explicit FaultGuard(std::atomic<bool>* device_lost);
+  FaultGuard(const FaultGuard&) = delete;
+  FaultGuard& operator=(const FaultGuard&) = delete;
+
+  SignalSafeLock* lock() ABSL_LOCK_RETURNED(lock_) { return &lock_; }
+
+  // `region` must stay until removed.
+  void Add(GuardedRegion* region) ABSL_LOCKS_EXCLUDED(lock_);
+  void Remove(GuardedRegion* region) ABSL_LOCKS_EXCLUDED(lock_);
+
+  // For the signal handler: deals with a fault of the calling thread if it is
+  // guarded, and says whether the access shall be tried again.
+  static bool HandleFault(DevicePtr address);
+
+ private:
+  // False when `address` is in no region or no scratch page can be had.
+  bool Resolve(Scope* scope, DevicePtr address) ABSL_LOCKS_EXCLUDED(lock_);
+  bool ResolveInRegion(Scope* scope, GuardedRegion* region, DevicePtr address)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+
+  std::atomic<bool>* const device_lost_;
+  SignalSafeLock lock_;
+  GuardedRegion* regions_ ABSL_GUARDED_BY(lock_) = nullptr;
+  int scratch_mappings_ ABSL_GUARDED_BY(lock_) = 0;
+};
+
+}  // namespace firn::cpu
+
+#endif  // FIRN_VMM_CPU_FAULT_GUARD_H_
