@@ -1,0 +1,257 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "firn/vmm/cuda/cuda_loader.h"
+
+#include <dlfcn.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "firn/vmm/cuda/cuda_driver.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/status_matchers.h"
+#include "tests/vmm/cuda/fake_driver_library.h"
+#include "tests/vmm/cuda/fake_libcuda.h"
+
+namespace firn::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::Eq;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr uint64_t kLegacyStream = 1;
+
+// The version that introduced the signature which firn calls, by symbol, as
+// the toolkit's cudaTypedefs.h lists them.
+const std::map<std::string, int32_t>& IntroductionVersions() {
+  static const auto* const versions = new std::map<std::string, int32_t>{
+      {"cuInit", 2000},
+      {"cuDriverGetVersion", 2020},
+      {"cuGetErrorString", 6000},
+      {"cuDeviceGet", 2000},
+      {"cuDeviceGetCount", 2000},
+      {"cuDeviceGetName", 2000},
+      {"cuDeviceGetAttribute", 2000},
+      {"cuDevicePrimaryCtxRetain", 7000},
+      {"cuDevicePrimaryCtxRelease", 11000},
+      {"cuCtxPushCurrent", 4000},
+      {"cuCtxPopCurrent", 4000},
+      {"cuCtxSynchronize", 2000},
+      {"cuMemGetAllocationGranularity", 10020},
+      {"cuMemAddressReserve", 10020},
+      {"cuMemAddressFree", 10020},
+      {"cuMemCreate", 10020},
+      {"cuMemRelease", 10020},
+      {"cuMemMap", 10020},
+      {"cuMemUnmap", 10020},
+      {"cuMemSetAccess", 10020},
+      {"cuMemGetAccess", 10020},
+      {"cuMemRetainAllocationHandle", 11000},
+      {"cuMemGetInfo", 3020},
+      {"cuMemcpyDtoDAsync", 3020},
+      {"cuMemcpyHtoDAsync", 3020},
+      {"cuMemcpyDtoHAsync", 3020},
+      {"cuMemsetD8Async", 3020},
+      {"cuStreamCreate", 2000},
+      {"cuStreamDestroy", 4000},
+      {"cuStreamQuery", 2000},
+      {"cuStreamSynchronize", 2000},
+      {"cuStreamGetId", 12000},
+      {"cuStreamIsCapturing", 10000},
+      {"cuStreamWaitEvent", 3020},
+      {"cuEventCreate", 2000},
+      {"cuEventDestroy", 4000},
+      {"cuEventRecord", 2000},
+      {"cuEventQuery", 2000},
+      {"cuEventSynchronize", 2000},
+  };
+  return *versions;
+}
+
+std::map<std::string, int32_t> Requested(const FakeCudaState& state) {
+  std::map<std::string, int32_t> versions;
+  for (const SymbolRequest& request : state.requests) {
+    versions[request.symbol] = request.version;
+  }
+  return versions;
+}
+
+TEST(CudaLoaderTest, EachSymbolIsRequestedAtTheVersionThatIntroducedIt) {
+  FakeDriverLibrary library(FIRN_FAKE_LIBCUDA_V2);
+  FIRN_ASSERT_OK(LoadCudaApi(FIRN_FAKE_LIBCUDA_V2).status());
+  EXPECT_EQ(Requested(library.state()), IntroductionVersions());
+}
+
+TEST(CudaLoaderTest, EachSymbolIsRequestedForTheLegacyDefaultStream) {
+  FakeDriverLibrary library(FIRN_FAKE_LIBCUDA_V2);
+  FIRN_ASSERT_OK(LoadCudaApi(FIRN_FAKE_LIBCUDA_V2).status());
+  ASSERT_FALSE(library.state().requests.empty());
+  for (const SymbolRequest& request : library.state().requests) {
+    EXPECT_EQ(request.flags, kLegacyStream) << request.symbol;
+  }
+}
+
+TEST(CudaLoaderTest, LoadingCallsNothingButTheVersion) {
+  FakeDriverLibrary library(FIRN_FAKE_LIBCUDA_V2);
+  FIRN_ASSERT_OK_AND_ASSIGN(const CudaApi api,
+                            LoadCudaApi(FIRN_FAKE_LIBCUDA_V2));
+  EXPECT_EQ(api.driver_version, 13000);
+  EXPECT_THAT(library.state().calls, ElementsAre("cuDriverGetVersion()"));
+}
+
+TEST(CudaLoaderTest, AMissingLibraryIsExplainedByTheSystemsLoader) {
+  EXPECT_THAT(LoadCudaApi("/nowhere/libcuda.so.1").status(),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       AllOf(StartsWith("cannot open the CUDA driver: "),
+                             HasSubstr("/nowhere/libcuda.so.1"),
+                             HasSubstr("No such file or directory"))));
+}
+
+TEST(CudaLoaderTest, ALibraryThatIsNoDriverLacksTheFirstFunction) {
+  // Any library will do that is always there.
+  EXPECT_THAT(LoadCudaApi("libc.so.6").status(),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       Eq("the CUDA driver libc.so.6 lacks cuDriverGetVersion "
+                          "(of CUDA 2.2)")));
+}
+
+TEST(CudaLoaderTest, AStubIsCalledAStub) {
+  for (const char* path : {FIRN_FAKE_LIBCUDA_EXPORTS, FIRN_FAKE_LIBCUDA_V1,
+                           FIRN_FAKE_LIBCUDA_V2}) {
+    FakeDriverLibrary library(path);
+    library.state().is_stub = true;
+    EXPECT_THAT(LoadCudaApi(path).status(),
+                StatusIs(absl::StatusCode::kUnavailable,
+                         Eq(absl::StrCat(
+                             path,
+                             " is the CUDA toolkit's stub for linking, not a "
+                             "driver"))));
+  }
+}
+
+TEST(CudaLoaderTest, AnOldDriverIsCalledOldAndNotIncomplete) {
+  FakeDriverLibrary library(FIRN_FAKE_LIBCUDA_V2);
+  library.state().driver_version = 10010;
+  EXPECT_THAT(LoadCudaApi(FIRN_FAKE_LIBCUDA_V2).status(),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       EndsWith("is too old: it supports CUDA 10.1 and firn "
+                                "needs 11.0")));
+}
+
+TEST(CudaLoaderTest, TheOldestSupportedDriverLoadsWithoutStreamIds) {
+  FakeDriverLibrary library(FIRN_FAKE_LIBCUDA_V2);
+  library.state().driver_version = 11000;
+  FIRN_ASSERT_OK_AND_ASSIGN(const CudaApi api,
+                            LoadCudaApi(FIRN_FAKE_LIBCUDA_V2));
+  EXPECT_EQ(api.StreamGetId, nullptr);
+  EXPECT_NE(api.MemRetainAllocationHandle, nullptr);
+}
+
+TEST(CudaLoaderTest, EachMissingSymbolIsNamed) {
+  for (const auto& [symbol, version] : IntroductionVersions()) {
+    if (symbol == "cuStreamGetId" || symbol == "cuGetErrorString") continue;
+    FakeDriverLibrary library(FIRN_FAKE_LIBCUDA_V2);
+    library.state().missing_symbol = symbol;
+    EXPECT_THAT(LoadCudaApi(FIRN_FAKE_LIBCUDA_V2).status(),
+                StatusIs(absl::StatusCode::kUnavailable,
+                         HasSubstr(absl::StrCat("lacks ", symbol))));
+  }
+}
+
+TEST(CudaLoaderTest, AMissingSymbolIsNamedWithItsSuffixAndVersion) {
+  FakeDriverLibrary library(FIRN_FAKE_LIBCUDA_V2);
+  library.state().missing_symbol = "cuMemcpyDtoDAsync";
+  EXPECT_THAT(LoadCudaApi(FIRN_FAKE_LIBCUDA_V2).status(),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       EndsWith("lacks cuMemcpyDtoDAsync_v2 (of CUDA 3.2)")));
+}
+
+TEST(CudaLoaderTest, SuccessWithoutAFunctionCountsAsMissing) {
+  FakeDriverLibrary v2(FIRN_FAKE_LIBCUDA_V2);
+  v2.state().missing_symbol = "cuMemMap";
+  v2.state().missing_symbol_status = false;
+  EXPECT_THAT(
+      LoadCudaApi(FIRN_FAKE_LIBCUDA_V2).status(),
+      StatusIs(absl::StatusCode::kUnavailable, HasSubstr("lacks cuMemMap ")));
+
+  FakeDriverLibrary v1(FIRN_FAKE_LIBCUDA_V1);
+  v1.state().missing_symbol = "cuMemMap";
+  EXPECT_THAT(
+      LoadCudaApi(FIRN_FAKE_LIBCUDA_V1).status(),
+      StatusIs(absl::StatusCode::kUnavailable, HasSubstr("lacks cuMemMap ")));
+}
+
+TEST(CudaLoaderTest, OptionalSymbolsMayBeMissing) {
+  FakeDriverLibrary library(FIRN_FAKE_LIBCUDA_V2);
+  library.state().missing_symbol = "cuStreamGetId";
+  FIRN_ASSERT_OK_AND_ASSIGN(CudaApi api, LoadCudaApi(FIRN_FAKE_LIBCUDA_V2));
+  EXPECT_EQ(api.StreamGetId, nullptr);
+
+  library.state().missing_symbol = "cuGetErrorString";
+  FIRN_ASSERT_OK_AND_ASSIGN(api, LoadCudaApi(FIRN_FAKE_LIBCUDA_V2));
+  EXPECT_EQ(api.GetErrorString, nullptr);
+  EXPECT_NE(api.StreamGetId, nullptr);
+}
+
+TEST(CudaLoaderTest, WithoutTheNewLookupTheOldOneIsAsked) {
+  FakeDriverLibrary library(FIRN_FAKE_LIBCUDA_V1);
+  library.state().driver_version = 11040;
+  FIRN_ASSERT_OK(LoadCudaApi(FIRN_FAKE_LIBCUDA_V1).status());
+  EXPECT_EQ(Requested(library.state()), IntroductionVersions());
+}
+
+TEST(CudaLoaderTest, WithoutAnyLookupTheExportedSymbolsAreTaken) {
+  FakeDriverLibrary library(FIRN_FAKE_LIBCUDA_EXPORTS);
+  library.state().driver_version = 11010;
+  FIRN_ASSERT_OK_AND_ASSIGN(const CudaApi api,
+                            LoadCudaApi(FIRN_FAKE_LIBCUDA_EXPORTS));
+  EXPECT_TRUE(library.state().requests.empty());
+  EXPECT_EQ(api.StreamGetId, nullptr);
+  EXPECT_NE(api.GetErrorString, nullptr);
+}
+
+#ifdef FIRN_CUDA_STUB_LIBRARY
+
+TEST(CudaToolkitStubTest, TheRealStubIsCalledAStub) {
+  CudaDriverOptions options;
+  options.library = FIRN_CUDA_STUB_LIBRARY;
+  EXPECT_THAT(OpenCudaDriver(options).status(),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("stub")));
+}
+
+TEST(CudaToolkitStubTest, ARealLibraryExportsEveryNameThatTheTableLists) {
+  void* const library = dlopen(FIRN_CUDA_STUB_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+#define FIRN_EXPECT_EXPORTED(name, suffix, version, signature) \
+  EXPECT_NE(dlsym(library, "cu" #name suffix), nullptr) << "cu" #name suffix;
+  FIRN_CUDA_REQUIRED_SYMBOLS(FIRN_EXPECT_EXPORTED)
+  FIRN_CUDA_OPTIONAL_SYMBOLS(FIRN_EXPECT_EXPORTED)
+#undef FIRN_EXPECT_EXPORTED
+}
+
+// The plain name beside a suffixed one is the older function.
+TEST(CudaToolkitStubTest, ANameWithoutSuffixHasNoNewerFormThatFirnMeans) {
+  void* const library = dlopen(FIRN_CUDA_STUB_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+#define FIRN_EXPECT_NO_V2(name, suffix, version, signature)                   \
+  if (*suffix == '\0' && std::string("cu" #name) != "cuCtxSynchronize") {     \
+    EXPECT_EQ(dlsym(library, "cu" #name "_v2"), nullptr) << "cu" #name "_v2"; \
+  }
+  FIRN_CUDA_REQUIRED_SYMBOLS(FIRN_EXPECT_NO_V2)
+  FIRN_CUDA_OPTIONAL_SYMBOLS(FIRN_EXPECT_NO_V2)
+#undef FIRN_EXPECT_NO_V2
+}
+
+#endif  // FIRN_CUDA_STUB_LIBRARY
+
+}  // namespace
+}  // namespace firn::testing

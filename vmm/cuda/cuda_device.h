@@ -1,0 +1,64 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One device of a loaded driver with its primary context, and the scope that
+// makes that context current on a thread. Private to vmm/cuda.
+
+#ifndef FIRN_VMM_CUDA_CUDA_DEVICE_H_
+#define FIRN_VMM_CUDA_CUDA_DEVICE_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "firn/vmm/cuda/cuda_api.h"
+#include "firn/vmm/driver.h"
+
+namespace firn {
+
+// Holds the primary context: the one that the CUDA runtime, and so nearly
+// every framework, uses on this device. Thread safety: immutable once open.
+class CudaDevice {
+ public:
+  // Initialises the driver. Unavailable says in one sentence what is wrong.
+  static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(const CudaApi& api,
+                                                          int ordinal);
+  ~CudaDevice();
+  CudaDevice(const CudaDevice&) = delete;
+  CudaDevice& operator=(const CudaDevice&) = delete;
+
+  const CudaApi& api() const { return api_; }
+  const DriverIdentity& identity() const { return identity_; }
+  CudaContext context() const { return context_; }
+
+ private:
+  CudaDevice(const CudaApi& api, CudaDeviceId id, CudaContext context,
+             DriverIdentity identity);
+
+  const CudaApi api_;
+  const CudaDeviceId id_;
+  const CudaContext context_;
+  const DriverIdentity identity_;
+};
+
+// Makes a device's context current on this thread, and what was current before
+// current again at the end.
+class ScopedCudaContext {
+ public:
+  explicit ScopedCudaContext(const CudaDevice& device)
+      : device_(device),
+        result_(device.api().CtxPushCurrent(device.context())) {}
+  ~ScopedCudaContext();
+  ScopedCudaContext(const ScopedCudaContext&) = delete;
+  ScopedCudaContext& operator=(const ScopedCudaContext&) = delete;
+
+  // Anything but kSuccess: the context is not current.
+  DriverResult result() const { return result_; }
+
+ private:
+  const CudaDevice& device_;
+  const DriverResult result_;
+};
+
+}  // namespace firn
+
+#endif  // FIRN_VMM_CUDA_CUDA_DEVICE_H_
