@@ -1,0 +1,231 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "firn/compaction/planner.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "firn/compaction/occupancy.h"
+
+namespace firn {
+namespace {
+
+// One bit per 64th of a granule, set where anything is live: most conflicts
+// and most fits are settled by it alone.
+class CoarseMask {
+ public:
+  explicit CoarseMask(uint32_t quanta_per_granule)
+      : quanta_per_bit_(std::max(1u, quanta_per_granule / 64)) {}
+
+  // Bits touched by the extents.
+  uint64_t Touched(absl::Span<const OffsetInterval> extents) const {
+    uint64_t mask = 0;
+    for (const OffsetInterval& extent : extents) {
+      const uint32_t first = std::min(63u, extent.lo / quanta_per_bit_);
+      const uint32_t last = std::min(63u, (extent.hi - 1) / quanta_per_bit_);
+      mask |= (~uint64_t{0} >> (63 - (last - first))) << first;
+    }
+    return mask;
+  }
+  // Bits wholly covered by the extents.
+  uint64_t Covered(absl::Span<const OffsetInterval> extents) const {
+    uint64_t mask = 0;
+    for (const OffsetInterval& extent : extents) {
+      const uint32_t first =
+          (extent.lo + quanta_per_bit_ - 1) / quanta_per_bit_;
+      const uint32_t end = extent.hi / quanta_per_bit_;
+      if (end <= first || end > 64) continue;
+      mask |= (~uint64_t{0} >> (63 - (end - 1 - first))) << first;
+    }
+    return mask;
+  }
+
+ private:
+  const uint32_t quanta_per_bit_;
+};
+
+struct Host {
+  uint64_t touched = 0;
+  uint64_t covered = 0;
+  uint32_t granule = 0;  // index into Snapshot::granules
+  uint32_t mappings = 0;
+  bool is_source = false;
+  bool took_in = false;
+};
+
+class Planner {
+ public:
+  Planner(const Snapshot& snapshot, const PlanLimits& limits)
+      : snapshot_(snapshot),
+        limits_(limits),
+        coarse_(snapshot.quanta_per_granule),
+        exact_(snapshot.granules.size()) {
+    // Fullest first; ties by position, so that the plan is deterministic.
+    std::vector<uint32_t> order(snapshot.granules.size());
+    std::iota(order.begin(), order.end(), 0u);
+    std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+      const uint32_t live_a = snapshot.granules[a].live_quanta;
+      const uint32_t live_b = snapshot.granules[b].live_quanta;
+      return live_a != live_b ? live_a > live_b : a < b;
+    });
+    hosts_.reserve(order.size());
+    for (const uint32_t index : order) {
+      Host host;
+      host.granule = index;
+      host.mappings = snapshot.granules[index].mappings;
+      for (const SnapshotVg& vg : snapshot.VgsOf(snapshot.granules[index])) {
+        host.touched |= coarse_.Touched(snapshot.ExtentsOf(vg));
+        host.covered |= coarse_.Covered(snapshot.ExtentsOf(vg));
+      }
+      hosts_.push_back(host);
+    }
+  }
+
+  Plan Run() {
+    uint32_t failures_in_row = 0;
+    for (size_t rank = hosts_.size(); rank-- > 1;) {
+      if (plan_.emptied_granules >= limits_.wanted_granules) break;
+      if (failures_in_row >= limits_.max_failures_in_row) break;
+      // What took something in is fuller than it was when the order was made.
+      if (hosts_[rank].took_in) continue;
+      const SnapshotGranule& source = snapshot_.granules[hosts_[rank].granule];
+      if (plan_.copied_quanta + source.live_quanta > limits_.max_quanta ||
+          plan_.moves.size() + source.vg_count > limits_.max_moves) {
+        plan_.limited = true;
+        break;
+      }
+      if (Evacuate(rank)) {
+        failures_in_row = 0;
+      } else {
+        ++failures_in_row;
+        ++plan_.rejected_sources;
+      }
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  // Finds a host for every virtual granule of the source, or undoes what was
+  // found.
+  bool Evacuate(size_t rank) {
+    const uint32_t source_index = hosts_[rank].granule;
+    const SnapshotGranule& source = snapshot_.granules[source_index];
+    largest_first_.resize(source.vg_count);
+    std::iota(largest_first_.begin(), largest_first_.end(), source.first_vg);
+    std::sort(largest_first_.begin(), largest_first_.end(),
+              [&](uint32_t a, uint32_t b) {
+                const uint32_t live_a = snapshot_.vgs[a].live_quanta;
+                const uint32_t live_b = snapshot_.vgs[b].live_quanta;
+                return live_a != live_b ? live_a > live_b : a < b;
+              });
+    const size_t moves_before = plan_.moves.size();
+    undo_.clear();
+    for (const uint32_t vg : largest_first_) {
+      const size_t host_rank = FindHost(vg, rank);
+      if (host_rank == rank) {
+        plan_.moves.resize(moves_before);
+        while (!undo_.empty()) {
+          Undo(undo_.back());
+          undo_.pop_back();
+        }
+        return false;
+      }
+      undo_.push_back({host_rank, hosts_[host_rank], vg});
+      TakeIn(host_rank, vg);
+      plan_.moves.push_back({vg, source_index, hosts_[host_rank].granule});
+    }
+    hosts_[rank].is_source = true;
+    ++plan_.emptied_granules;
+    plan_.copied_quanta += source.live_quanta;
+    return true;
+  }
+
+  // The rank of the fullest host that can take `vg`; `source_rank` if none.
+  size_t FindHost(uint32_t vg, size_t source_rank) {
+    const auto extents = snapshot_.ExtentsOf(snapshot_.vgs[vg]);
+    const uint64_t touched = coarse_.Touched(extents);
+    const uint64_t covered = coarse_.Covered(extents);
+    for (size_t rank = 0; rank < source_rank; ++rank) {
+      const Host& host = hosts_[rank];
+      // Where one side covers a bit, the other may not touch it.
+      if ((host.covered & touched) != 0 || (host.touched & covered) != 0) {
+        continue;
+      }
+      if (host.is_source || host.mappings >= limits_.max_mappings_per_granule) {
+        continue;
+      }
+      if ((host.touched & touched) != 0 && !Fits(host.granule, extents)) {
+        continue;
+      }
+      return rank;
+    }
+    return source_rank;
+  }
+
+  bool Fits(uint32_t granule, absl::Span<const OffsetInterval> extents) {
+    const Occupancy& occupancy = ExactOf(granule);
+    for (const OffsetInterval& extent : extents) {
+      if (occupancy.AnyIn(extent)) return false;
+    }
+    return true;
+  }
+
+  // Exact bitmaps are made when first asked for.
+  Occupancy& ExactOf(uint32_t granule) {
+    Occupancy& occupancy = exact_[granule];
+    if (occupancy.empty()) {
+      occupancy = Occupancy(snapshot_.quanta_per_granule);
+      for (const SnapshotVg& vg :
+           snapshot_.VgsOf(snapshot_.granules[granule])) {
+        for (const OffsetInterval& extent : snapshot_.ExtentsOf(vg)) {
+          occupancy.Set(extent);
+        }
+      }
+    }
+    return occupancy;
+  }
+
+  void TakeIn(size_t rank, uint32_t vg) {
+    Host& host = hosts_[rank];
+    const auto extents = snapshot_.ExtentsOf(snapshot_.vgs[vg]);
+    Occupancy& occupancy = ExactOf(host.granule);
+    for (const OffsetInterval& extent : extents) occupancy.Set(extent);
+    host.touched |= coarse_.Touched(extents);
+    host.covered |= coarse_.Covered(extents);
+    ++host.mappings;
+    host.took_in = true;
+  }
+
+  struct UndoEntry {
+    size_t rank;
+    Host before;
+    uint32_t vg;
+  };
+  void Undo(const UndoEntry& entry) {
+    hosts_[entry.rank] = entry.before;
+    Occupancy& occupancy = ExactOf(entry.before.granule);
+    for (const OffsetInterval& extent :
+         snapshot_.ExtentsOf(snapshot_.vgs[entry.vg])) {
+      occupancy.Clear(extent);
+    }
+  }
+
+  const Snapshot& snapshot_;
+  const PlanLimits limits_;
+  const CoarseMask coarse_;
+  std::vector<Host> hosts_;       // fullest first
+  std::vector<Occupancy> exact_;  // by index into Snapshot::granules
+  std::vector<uint32_t> largest_first_;
+  std::vector<UndoEntry> undo_;
+  Plan plan_;
+};
+
+}  // namespace
+
+Plan MakePlan(const Snapshot& snapshot, const PlanLimits& limits) {
+  if (snapshot.granules.empty()) return Plan();
+  return Planner(snapshot, limits).Run();
+}
+
+}  // namespace firn

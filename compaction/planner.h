@@ -1,0 +1,64 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// WHICH virtual granules to move where: a pure function of a snapshot and
+// limits. The same input always gives the same plan.
+
+#ifndef FIRN_COMPACTION_PLANNER_H_
+#define FIRN_COMPACTION_PLANNER_H_
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "firn/compaction/snapshot.h"
+#include "firn/vmm/units.h"
+
+namespace firn {
+
+struct PlanLimits {
+  // Most quanta copied, most virtual granules moved.
+  uint64_t max_quanta = std::numeric_limits<uint64_t>::max();
+  uint64_t max_moves = std::numeric_limits<uint64_t>::max();
+  // Stop once so many granules become empty.
+  uint64_t wanted_granules = std::numeric_limits<uint64_t>::max();
+  // Most mappings a host may end up with: each is an entry of the device's
+  // translation caches.
+  uint32_t max_mappings_per_granule = 48;
+  // Failed sources in a row after which the search ends.
+  uint32_t max_failures_in_row = std::numeric_limits<uint32_t>::max();
+};
+
+// One virtual granule (an index into Snapshot::vgs) leaves `from` for `to`
+// (indices into Snapshot::granules).
+struct PlannedMove {
+  uint32_t vg = 0;
+  uint32_t from = 0;
+  uint32_t to = 0;
+};
+
+struct Plan {
+  // Grouped by source, in the order in which sources become empty. No granule
+  // is both a source and a host.
+  std::vector<PlannedMove> moves;
+  // Granules left without a live byte.
+  uint32_t emptied_granules = 0;
+  uint64_t copied_quanta = 0;
+  // Sources of which some virtual granule fitted nowhere.
+  uint32_t rejected_sources = 0;
+  // A limit other than `wanted_granules` ended the plan.
+  bool limited = false;
+};
+
+// Sparsest granule first; each of its virtual granules, largest first, goes to
+// the fullest granule in which all of its live extents are free; a source
+// whose virtual granules do not all fit is left alone. Hosts are never emptier
+// than the source.
+//
+// With windows that are aligned equal stripes this frees m granules with the
+// fewest bytes copied, for every m; in general it is a greedy colouring.
+Plan MakePlan(const Snapshot& snapshot, const PlanLimits& limits);
+
+}  // namespace firn
+
+#endif  // FIRN_COMPACTION_PLANNER_H_

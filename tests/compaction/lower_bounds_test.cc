@@ -1,0 +1,154 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "firn/compaction/lower_bounds.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "firn/compaction/snapshot.h"
+#include "gtest/gtest.h"
+#include "tests/support/exact_colouring.h"
+#include "tests/support/small_random.h"
+#include "tests/support/snapshot_builder.h"
+#include "tests/support/unit_values.h"
+
+namespace firn::testing {
+namespace {
+
+TEST(LowerBoundsTest, NothingLiveNeedsNoGranule) {
+  const LowerBounds bounds = ComputeLowerBounds(SnapshotBuilder(64).Build());
+  EXPECT_EQ(bounds.by_bytes, 0u);
+  EXPECT_EQ(bounds.by_depth, 0u);
+  EXPECT_EQ(bounds.by_large, 0u);
+  EXPECT_EQ(bounds.max(), 0u);
+}
+
+TEST(LowerBoundsTest, FullGranulesCountInEveryBound) {
+  const LowerBounds bounds =
+      ComputeLowerBounds(SnapshotBuilder(64).FullGranules(3).Build());
+  EXPECT_EQ(bounds.by_bytes, 3u);
+  EXPECT_EQ(bounds.by_depth, 3u);
+  EXPECT_EQ(bounds.by_large, 3u);
+}
+
+TEST(LowerBoundsTest, BytesRoundUpToGranules) {
+  EXPECT_EQ(ComputeLowerBounds(SnapshotBuilder(64)
+                                   .Granule({{Extent(0, 32)}})
+                                   .Granule({{Extent(32, 64)}})
+                                   .Build())
+                .by_bytes,
+            1u);
+  EXPECT_EQ(ComputeLowerBounds(SnapshotBuilder(64)
+                                   .Granule({{Extent(0, 32)}})
+                                   .Granule({{Extent(31, 64)}})
+                                   .Build())
+                .by_bytes,
+            2u);
+}
+
+TEST(LowerBoundsTest, DepthIsTheMostVirtualGranulesLiveAtOneOffset) {
+  const LowerBounds bounds =
+      ComputeLowerBounds(SnapshotBuilder(64)
+                             .Granule({{Extent(0, 4), Extent(10, 12)}})
+                             .Granule({{Extent(11, 13)}})
+                             .Granule({{Extent(12, 14)}, {Extent(2, 3)}})
+                             .Granule({{Extent(63, 64)}})
+                             .Build());
+  // Offset 11: the first and the second; offset 12: the second and the third.
+  EXPECT_EQ(bounds.by_depth, 2u);
+  EXPECT_EQ(bounds.by_bytes, 1u);
+  EXPECT_EQ(bounds.by_large, 0u);
+}
+
+TEST(LowerBoundsTest, ExtentsThatTouchDoNotOverlap) {
+  EXPECT_EQ(ComputeLowerBounds(SnapshotBuilder(64)
+                                   .Granule({{Extent(0, 10)}})
+                                   .Granule({{Extent(10, 20)}})
+                                   .Build())
+                .by_depth,
+            1u);
+}
+
+TEST(LowerBoundsTest, VirtualGranulesOfMoreThanHalfAGranuleCannotShare) {
+  const LowerBounds bounds = ComputeLowerBounds(
+      SnapshotBuilder(64)
+          .Granule({{Extent(0, 16), Extent(48, 64), Extent(20, 21)}})
+          .Granule({{Extent(16, 20), Extent(21, 48), Extent(0, 3)}})
+          .Granule({{Extent(0, 32)}})  // exactly half
+          .Build());
+  EXPECT_EQ(bounds.by_large, 2u);
+}
+
+TEST(LowerBoundsTest, MaxIsTheLargestOfThem) {
+  LowerBounds bounds;
+  bounds.by_bytes = 5;
+  EXPECT_EQ(bounds.max(), 5u);
+  bounds.by_depth = 6;
+  EXPECT_EQ(bounds.max(), 6u);
+  bounds.by_large = 7;
+  EXPECT_EQ(bounds.max(), 7u);
+}
+
+TEST(LowerBoundsTest, NoBoundExceedsTheExactLeast) {
+  int exact_hits = 0;
+  for (uint64_t seed = 0; seed < 150; ++seed) {
+    RandomSnapshotShape shape;
+    shape.granules = 4;
+    shape.most_vgs = 2;  // at most 8 in all
+    shape.slots = 16;
+    shape.most_live_percent = 20 + static_cast<uint32_t>(seed % 7) * 10;
+    const Snapshot snapshot = RandomSnapshot(seed, shape);
+    const LowerBounds bounds = ComputeLowerBounds(snapshot);
+    const uint32_t least = LeastGranules(snapshot);
+    ASSERT_LE(bounds.by_bytes, least) << seed;
+    ASSERT_LE(bounds.by_depth, least) << seed;
+    ASSERT_LE(bounds.by_large, least) << seed;
+    if (bounds.max() == least) ++exact_hits;
+  }
+  // Bounds of nothing would pass the above.
+  EXPECT_GT(exact_hits, 75);
+}
+
+// Where each virtual granule is live in one interval, depth tells the truth.
+TEST(LowerBoundsTest, DepthIsExactForSingleIntervals) {
+  for (uint64_t seed = 0; seed < 150; ++seed) {
+    SmallRandom random(seed);
+    SnapshotBuilder builder(64);
+    for (int i = 0; i < 8; ++i) {
+      const uint32_t lo = random.Below(60);
+      builder.Granule({{Extent(lo, random.Between(lo + 1, 64))}});
+    }
+    const Snapshot snapshot = builder.FullGranules(random.Below(3)).Build();
+    ASSERT_EQ(ComputeLowerBounds(snapshot).by_depth, LeastGranules(snapshot))
+        << seed;
+  }
+}
+
+// By the definition, one offset at a time.
+TEST(LowerBoundsTest, RandomSnapshotsHaveTheBoundsOfTheirDefinition) {
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    RandomSnapshotShape shape;
+    shape.granules = 30;
+    const Snapshot snapshot = RandomSnapshot(seed, shape);
+    std::vector<uint32_t> depth(snapshot.quanta_per_granule, 0);
+    uint32_t live_quanta = 0;
+    for (const SnapshotVg& vg : snapshot.vgs) {
+      for (const OffsetInterval& extent : snapshot.ExtentsOf(vg)) {
+        for (uint32_t i = extent.lo; i < extent.hi; ++i) {
+          ++depth[i];
+          ++live_quanta;
+        }
+      }
+    }
+    const LowerBounds bounds = ComputeLowerBounds(snapshot);
+    const uint32_t full = snapshot.full_granules;
+    ASSERT_EQ(bounds.by_depth,
+              full + *std::max_element(depth.begin(), depth.end()));
+    ASSERT_EQ(bounds.by_bytes, full + (live_quanta + 127) / 128);
+  }
+}
+
+}  // namespace
+}  // namespace firn::testing

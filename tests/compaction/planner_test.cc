@@ -1,0 +1,320 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "firn/compaction/planner.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "firn/compaction/snapshot.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/snapshot_builder.h"
+#include "tests/support/unit_values.h"
+
+namespace firn::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+// A move as (vg, from, to).
+using Move = std::tuple<uint32_t, uint32_t, uint32_t>;
+
+std::vector<Move> MovesOf(const Plan& plan) {
+  std::vector<Move> moves;
+  for (const PlannedMove& move : plan.moves) {
+    moves.emplace_back(move.vg, move.from, move.to);
+  }
+  return moves;
+}
+
+Plan PlanOf(const SnapshotBuilder& builder) {
+  return MakePlan(builder.Build(), PlanLimits());
+}
+
+TEST(PlannerTest, WhereThereIsNothingToMergeThereIsNoPlan) {
+  const Plan nothing = PlanOf(SnapshotBuilder(64));
+  EXPECT_THAT(nothing.moves, IsEmpty());
+  EXPECT_EQ(nothing.emptied_granules, 0u);
+  const Plan single = PlanOf(SnapshotBuilder(64).Granule({{Extent(0, 4)}}));
+  EXPECT_THAT(single.moves, IsEmpty());
+  EXPECT_FALSE(single.limited);
+  const Plan full = PlanOf(SnapshotBuilder(64).FullGranules(3));
+  EXPECT_THAT(full.moves, IsEmpty());
+}
+
+TEST(PlannerTest, OfTwoGranulesTheSparserMoves) {
+  const Plan plan = PlanOf(SnapshotBuilder(64)
+                               .Granule({{Extent(0, 10)}})
+                               .Granule({{Extent(10, 14)}}));
+  EXPECT_THAT(MovesOf(plan), ElementsAre(Move(1, 1, 0)));
+  EXPECT_EQ(plan.emptied_granules, 1u);
+  EXPECT_EQ(plan.copied_quanta, 4u);
+  EXPECT_EQ(plan.rejected_sources, 0u);
+  EXPECT_FALSE(plan.limited);
+}
+
+TEST(PlannerTest, GranulesThatOverlapStayApart) {
+  const Plan plan = PlanOf(SnapshotBuilder(64)
+                               .Granule({{Extent(0, 10)}})
+                               .Granule({{Extent(9, 14)}}));
+  EXPECT_THAT(plan.moves, IsEmpty());
+  EXPECT_EQ(plan.emptied_granules, 0u);
+  EXPECT_EQ(plan.copied_quanta, 0u);
+  EXPECT_EQ(plan.rejected_sources, 1u);
+}
+
+TEST(PlannerTest, InterleavedExtentsMerge) {
+  const Plan plan = PlanOf(
+      SnapshotBuilder(64)
+          .Granule({{Extent(0, 4), Extent(8, 12), Extent(16, 20)}})
+          .Granule({{Extent(4, 8), Extent(12, 16)}}));
+  EXPECT_THAT(MovesOf(plan), ElementsAre(Move(1, 1, 0)));
+}
+
+TEST(PlannerTest, AVirtualGranuleGoesToTheFullestHostThatFits) {
+  const Plan plan = PlanOf(SnapshotBuilder(64)
+                               .Granule({{Extent(0, 20)}})    // 20, fits
+                               .Granule({{Extent(10, 50)}})   // 40, overlaps
+                               .Granule({{Extent(0, 30)}})    // 30, fits
+                               .Granule({{Extent(40, 42)}}));  // the source
+  EXPECT_EQ(MovesOf(plan).front(), Move(3, 3, 2));
+}
+
+TEST(PlannerTest, TheSparsestSourceIsEmptiedFirst) {
+  const Plan plan = PlanOf(SnapshotBuilder(64)
+                               .Granule({{Extent(0, 20)}})
+                               .Granule({{Extent(20, 26)}})
+                               .Granule({{Extent(30, 31)}})
+                               .Granule({{Extent(40, 43)}}));
+  EXPECT_THAT(MovesOf(plan),
+              ElementsAre(Move(2, 2, 0), Move(3, 3, 0), Move(1, 1, 0)));
+  EXPECT_EQ(plan.emptied_granules, 3u);
+  EXPECT_EQ(plan.copied_quanta, 10u);
+}
+
+TEST(PlannerTest, OfOneSourceTheLargestMovesFirst) {
+  // Both fit on the fuller host, but not together.
+  const Plan plan = PlanOf(SnapshotBuilder(64)
+                               .Granule({{Extent(20, 60)}})
+                               .Granule({{Extent(30, 50)}})
+                               .Granule({{Extent(0, 4)}, {Extent(5, 14)}}));
+  EXPECT_THAT(MovesOf(plan), ElementsAre(Move(3, 2, 0), Move(2, 2, 0)));
+}
+
+TEST(PlannerTest, VirtualGranulesOfASourceMayPart) {
+  const Plan plan = PlanOf(SnapshotBuilder(64)
+                               .Granule({{Extent(0, 40)}})
+                               .Granule({{Extent(20, 50)}})
+                               .Granule({{Extent(10, 14)}, {Extent(50, 60)}}));
+  // The smaller one overlaps the fuller host, and fits on the other.
+  EXPECT_THAT(MovesOf(plan), ElementsAre(Move(3, 2, 0), Move(2, 2, 1)));
+  EXPECT_EQ(plan.emptied_granules, 1u);
+  EXPECT_EQ(plan.copied_quanta, 14u);
+}
+
+TEST(PlannerTest, ASourceMovesWhollyOrNotAtAllAndLeavesNoTrace) {
+  const Plan plan = PlanOf(
+      SnapshotBuilder(64)
+          .Granule({{Extent(0, 40)}})
+          // Fits nowhere in part: [0, 3) is taken everywhere.
+          .Granule({{Extent(40, 43)}, {Extent(0, 3)}})
+          // Wants the place that the first part of the other had tried.
+          .Granule({{Extent(40, 48)}}));
+  EXPECT_THAT(MovesOf(plan), ElementsAre(Move(3, 2, 0)));
+  EXPECT_EQ(plan.emptied_granules, 1u);
+  EXPECT_EQ(plan.copied_quanta, 8u);
+  EXPECT_EQ(plan.rejected_sources, 1u);
+}
+
+TEST(PlannerTest, AHostIsNoSourceLater) {
+  // The sparsest fits only on the middle one, which would fit on the fullest.
+  const Plan plan = PlanOf(SnapshotBuilder(64)
+                               .Granule({{Extent(0, 40)}})
+                               .Granule({{Extent(40, 50)}})
+                               .Granule({{Extent(30, 35)}}));
+  EXPECT_THAT(MovesOf(plan), ElementsAre(Move(2, 2, 1)));
+  EXPECT_EQ(plan.emptied_granules, 1u);
+}
+
+TEST(PlannerTest, ExtentsWithinOne64thOfAGranuleAreComparedExactly) {
+  EXPECT_THAT(PlanOf(SnapshotBuilder(4096)
+                         .Granule({{Extent(0, 40)}})
+                         .Granule({{Extent(40, 64)}}))
+                  .moves,
+              SizeIs(1));
+  EXPECT_THAT(PlanOf(SnapshotBuilder(4096)
+                         .Granule({{Extent(0, 40)}})
+                         .Granule({{Extent(39, 64)}}))
+                  .moves,
+              IsEmpty());
+  EXPECT_THAT(PlanOf(SnapshotBuilder(4096)
+                         .Granule({{Extent(4000, 4095)}})
+                         .Granule({{Extent(4095, 4096)}}))
+                  .moves,
+              SizeIs(1));
+  EXPECT_THAT(PlanOf(SnapshotBuilder(4096)
+                         .Granule({{Extent(0, 4096 - 64)}})
+                         .Granule({{Extent(4096 - 65, 4096)}}))
+                  .moves,
+              IsEmpty());
+}
+
+TEST(PlannerTest, GranulesOfFewQuantaArePlannedToo) {
+  EXPECT_THAT(PlanOf(SnapshotBuilder(8)
+                         .Granule({{Extent(0, 4)}})
+                         .Granule({{Extent(4, 7)}})
+                         .Granule({{Extent(7, 8)}}))
+                  .moves,
+              SizeIs(2));
+}
+
+// No power of two, no multiple of 64.
+TEST(PlannerTest, GranulesOfAnOddNumberOfQuantaArePlannedToo) {
+  EXPECT_THAT(PlanOf(SnapshotBuilder(100)
+                         .Granule({{Extent(10, 64)}})
+                         .Granule({{Extent(80, 90)}}))
+                  .moves,
+              SizeIs(1));
+  EXPECT_THAT(PlanOf(SnapshotBuilder(100)
+                         .Granule({{Extent(10, 99)}})
+                         .Granule({{Extent(98, 100)}}))
+                  .moves,
+              IsEmpty());
+}
+
+// --- Limits -------------------------------------------------------------------
+
+// Three sources of 1, 2 and 3 quanta, in 1, 2 and 1 virtual granules, and a
+// host.
+SnapshotBuilder ThreeSources() {
+  return SnapshotBuilder(64)
+      .Granule({{Extent(0, 40)}})
+      .Granule({{Extent(40, 41)}})
+      .Granule({{Extent(41, 42)}, {Extent(42, 43)}})
+      .Granule({{Extent(43, 46)}});
+}
+
+TEST(PlannerLimitsTest, WithoutLimitsAllIsMerged) {
+  const Plan plan = MakePlan(ThreeSources().Build(), PlanLimits());
+  EXPECT_EQ(plan.emptied_granules, 3u);
+  EXPECT_EQ(plan.copied_quanta, 6u);
+  EXPECT_FALSE(plan.limited);
+}
+
+TEST(PlannerLimitsTest, AtMostMaxQuantaAreCopied) {
+  const Snapshot snapshot = ThreeSources().Build();
+  PlanLimits limits;
+  for (const auto& [max_quanta, emptied] :
+       std::vector<std::pair<uint64_t, uint32_t>>{
+           {0, 0}, {1, 1}, {2, 1}, {3, 2}, {5, 2}, {6, 3}}) {
+    limits.max_quanta = max_quanta;
+    const Plan plan = MakePlan(snapshot, limits);
+    EXPECT_EQ(plan.emptied_granules, emptied) << max_quanta;
+    EXPECT_LE(plan.copied_quanta, max_quanta);
+    EXPECT_EQ(plan.limited, emptied < 3) << max_quanta;
+  }
+}
+
+TEST(PlannerLimitsTest, AtMostMaxMovesAreMade) {
+  const Snapshot snapshot = ThreeSources().Build();
+  PlanLimits limits;
+  for (const auto& [max_moves, emptied] :
+       std::vector<std::pair<uint64_t, uint32_t>>{
+           {0, 0}, {1, 1}, {2, 1}, {3, 2}, {4, 3}}) {
+    limits.max_moves = max_moves;
+    const Plan plan = MakePlan(snapshot, limits);
+    EXPECT_EQ(plan.emptied_granules, emptied) << max_moves;
+    EXPECT_LE(plan.moves.size(), max_moves);
+    EXPECT_EQ(plan.limited, emptied < 3) << max_moves;
+  }
+}
+
+TEST(PlannerLimitsTest, WhatIsWantedEndsThePlanWithoutLimitingIt) {
+  const Snapshot snapshot = ThreeSources().Build();
+  PlanLimits limits;
+  for (uint64_t wanted = 0; wanted < 5; ++wanted) {
+    limits.wanted_granules = wanted;
+    const Plan plan = MakePlan(snapshot, limits);
+    EXPECT_EQ(plan.emptied_granules, std::min<uint64_t>(wanted, 3));
+    EXPECT_FALSE(plan.limited);
+  }
+}
+
+TEST(PlannerLimitsTest, HostsEndUpWithAtMostMaxMappings) {
+  const Snapshot snapshot = ThreeSources().Build();
+  PlanLimits limits;
+  limits.max_mappings_per_granule = 5;
+  EXPECT_EQ(MakePlan(snapshot, limits).emptied_granules, 3u);
+  // The host takes three; the last source fits on another source's place no
+  // more.
+  limits.max_mappings_per_granule = 4;
+  EXPECT_EQ(MakePlan(snapshot, limits).emptied_granules, 2u);
+  limits.max_mappings_per_granule = 1;
+  EXPECT_EQ(MakePlan(snapshot, limits).emptied_granules, 0u);
+}
+
+TEST(PlannerLimitsTest, MappingsWithoutLiveBytesCountAsWell) {
+  const Snapshot snapshot = SnapshotBuilder(64)
+                                .Granule({{Extent(0, 40)}}, 2)
+                                .Granule({{Extent(40, 41)}})
+                                .Build();
+  PlanLimits limits;
+  limits.max_mappings_per_granule = 3;
+  EXPECT_EQ(MakePlan(snapshot, limits).emptied_granules, 0u);
+  limits.max_mappings_per_granule = 4;
+  EXPECT_EQ(MakePlan(snapshot, limits).emptied_granules, 1u);
+}
+
+TEST(PlannerLimitsTest, TheMappingsOfASourceThatFailedCountNoMore) {
+  PlanLimits limits;
+  limits.max_mappings_per_granule = 2;
+  const Plan plan = MakePlan(SnapshotBuilder(64)
+                                 .Granule({{Extent(0, 40)}})
+                                 .Granule({{Extent(40, 43)}, {Extent(0, 3)}})
+                                 .Granule({{Extent(50, 58)}})
+                                 .Build(),
+                             limits);
+  EXPECT_THAT(MovesOf(plan), ElementsAre(Move(3, 2, 0)));
+}
+
+TEST(PlannerLimitsTest, TheSearchEndsAfterFailuresInARow) {
+  // Four sources overlap everything; the fullest source would fit.
+  SnapshotBuilder builder(64);
+  builder.Granule({{Extent(0, 40)}}).Granule({{Extent(40, 50)}});
+  for (uint32_t i = 1; i <= 4; ++i) {
+    builder.Granule({{Extent(39, 39 + i + 1)}});
+  }
+  const Snapshot snapshot = builder.Build();
+  PlanLimits limits;
+  limits.max_failures_in_row = 5;
+  EXPECT_EQ(MakePlan(snapshot, limits).emptied_granules, 1u);
+  EXPECT_EQ(MakePlan(snapshot, limits).rejected_sources, 4u);
+  limits.max_failures_in_row = 4;
+  EXPECT_EQ(MakePlan(snapshot, limits).emptied_granules, 0u);
+  limits.max_failures_in_row = 1;
+  EXPECT_EQ(MakePlan(snapshot, limits).rejected_sources, 1u);
+}
+
+TEST(PlannerLimitsTest, ASuccessStartsTheCountOfFailuresAnew) {
+  // In order of fullness from below: fails, moves, fails, moves.
+  const Snapshot snapshot = SnapshotBuilder(64)
+                                .Granule({{Extent(0, 40)}})
+                                .Granule({{Extent(0, 1)}})
+                                .Granule({{Extent(40, 42)}})
+                                .Granule({{Extent(0, 3)}})
+                                .Granule({{Extent(42, 46)}})
+                                .Build();
+  PlanLimits limits;
+  limits.max_failures_in_row = 2;
+  const Plan plan = MakePlan(snapshot, limits);
+  EXPECT_EQ(plan.emptied_granules, 2u);
+}
+
+}  // namespace
+}  // namespace firn::testing
