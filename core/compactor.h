@@ -1,0 +1,55 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One compaction pass over the pool's books: snapshot, plan, relocate in
+// batches, publish each batch.
+
+#ifndef FIRN_CORE_COMPACTOR_H_
+#define FIRN_CORE_COMPACTOR_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "firn/compaction/lower_bounds.h"
+#include "firn/compaction/planner.h"
+#include "firn/compaction/relocator.h"
+#include "firn/compaction/snapshot.h"
+#include "firn/core/placement/backing.h"
+#include "firn/core/placement/large_allocator.h"
+#include "firn/core/placement/window_allocator.h"
+#include "firn/core/pool_options.h"
+#include "firn/core/pool_stats.h"
+
+namespace firn {
+
+// Thread safety: none; guarded by its owner.
+class Compactor {
+ public:
+  // Owns none of its arguments, which must outlive it.
+  Compactor(Backing* backing, WindowAllocator* windows, Relocator* relocator);
+
+  // Runs a pass. The caller has proved that no work uses the pool's memory. On
+  // an error the batches that were done stay done and are in `report`; the one
+  // that failed left no trace.
+  absl::Status Run(const CompactOptions& options, CompactionReport* report);
+
+  // Least number of granules for what is live now.
+  LowerBounds ComputeBounds();
+
+ private:
+  void FillSnapshot();
+  absl::Status RelocateAndPublish(const Plan& plan, size_t begin, size_t end);
+  VgIndex AnyVgOf(GranuleId granule) const;
+
+  Backing* const backing_;
+  GranuleBooks* const books_;
+  WindowAllocator* const windows_;
+  Relocator* const relocator_;
+  Snapshot snapshot_;  // kept for its memory
+  std::vector<Relocation> relocations_;
+};
+
+}  // namespace firn
+
+#endif  // FIRN_CORE_COMPACTOR_H_

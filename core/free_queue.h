@@ -1,0 +1,83 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Freed blocks whose stream may still be using them: an event of the pool's
+// own, recorded on the stream at the free, says when they are done.
+
+#ifndef FIRN_CORE_FREE_QUEUE_H_
+#define FIRN_CORE_FREE_QUEUE_H_
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "firn/core/placement/window_allocator.h"
+#include "firn/vmm/driver.h"
+
+namespace firn {
+
+// As long as a pool has seen a single stream, that stream's own order protects
+// freed memory, and nothing is recorded. From the second stream on every free
+// is.
+//
+// Thread safety: none; guarded by its owner.
+class FreeQueue {
+ public:
+  // Does not own `driver`, which must outlive this object.
+  explicit FreeQueue(Driver* driver) : driver_(driver) {}
+  ~FreeQueue();
+  FreeQueue(const FreeQueue&) = delete;
+  FreeQueue& operator=(const FreeQueue&) = delete;
+
+  // A call names `stream`. When it is the second one ever, waits for the
+  // device: memory freed before has no event that other streams could ask for.
+  absl::Status NoteStream(StreamHandle stream);
+
+  // Whether freed memory has to wait for its stream.
+  bool is_recording() const { return is_recording_; }
+  bool empty() const { return pending_count_ == 0; }
+  uint64_t pending_bytes() const { return pending_bytes_; }
+  bool IsPending(BlockStart start) const {
+    return !empty() && starts_.contains(KeyOf(start));
+  }
+
+  // Records where `stream` stands now and keeps the block until it is done.
+  // Nothing is kept after an error.
+  absl::Status Push(BlockStart start, uint64_t bytes, StreamHandle stream);
+
+  // Appends the blocks that are done to `done`, at most one check a stream.
+  absl::Status Poll(std::vector<BlockStart>* done);
+  // Waits for all of them.
+  absl::Status Drain(std::vector<BlockStart>* done);
+
+ private:
+  struct Entry {
+    BlockStart start;
+    uint64_t bytes = 0;
+    EventHandle event = nullptr;
+  };
+
+  static uint64_t KeyOf(BlockStart start) {
+    return (uint64_t{start.vg.value()} << 32) | start.offset_quanta;
+  }
+  absl::Status StreamId(StreamHandle stream, uint64_t* id);
+  absl::Status TakeEvent(EventHandle* event);
+  void Pop(std::deque<Entry>* entries, std::vector<BlockStart>* done);
+
+  Driver* const driver_;
+  bool has_stream_ = false;
+  uint64_t first_stream_ = 0;
+  bool is_recording_ = false;
+  absl::flat_hash_map<uint64_t, std::deque<Entry>> by_stream_;
+  absl::flat_hash_set<uint64_t> starts_;
+  std::vector<EventHandle> spare_events_;
+  uint64_t pending_count_ = 0;
+  uint64_t pending_bytes_ = 0;
+};
+
+}  // namespace firn
+
+#endif  // FIRN_CORE_FREE_QUEUE_H_

@@ -1,0 +1,179 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "firn/core/placement/backing.h"
+
+#include <optional>
+
+namespace firn {
+namespace {
+
+VgRange OneVg(VgIndex vg) {
+  VgRange range;
+  range.first = vg;
+  range.count = 1;
+  return range;
+}
+
+MappingChange MakeChange(VgIndex vg, GranuleId to) {
+  MappingChange change;
+  change.vg = vg;
+  change.to = to;
+  return change;
+}
+
+}  // namespace
+
+Backing::Backing(AddressSpace* address_space, GranuleStore* store,
+                 MappingTable* mappings, GranuleBooks* books)
+    : address_space_(address_space),
+      store_(store),
+      mappings_(mappings),
+      books_(books) {}
+
+void Backing::AddEmptyRun(VgRange range) {
+  for (uint32_t i = 0; i < range.count; ++i) {
+    books_->SetEmptyRun(range.first + i, true);
+  }
+  empty_runs_.Insert(range);
+}
+
+void Backing::TakeEmptyRun(VgRange range) {
+  empty_runs_.Remove(range);
+  for (uint32_t i = 0; i < range.count; ++i) {
+    books_->SetEmptyRun(range.first + i, false);
+  }
+}
+
+absl::StatusOr<VgIndex> Backing::MapNew(GranuleId granule,
+                                        const Harvest& harvest) {
+  const std::optional<VgIndex> vg = address_space_->TakeHighest();
+  if (!vg.has_value()) {
+    return absl::ResourceExhaustedError("the reserved addresses are used up");
+  }
+  changes_.clear();
+  AddUnmaps(harvest, &changes_);
+  changes_.push_back(MakeChange(*vg, granule));
+  const absl::Status status = mappings_->Apply(changes_);
+  if (!status.ok()) {
+    address_space_->Give(OneVg(*vg));
+    return status;
+  }
+  CommitHarvest(harvest);
+  books_->Attach(*vg, granule, /*of_large_run=*/false);
+  return *vg;
+}
+
+absl::StatusOr<VgIndex> Backing::MapAlias(GranuleId granule) {
+  return MapNew(granule, Harvest());
+}
+
+absl::StatusOr<VgIndex> Backing::SpareOnEmptyGranule() {
+  if (!books_->empty_granules().empty()) {
+    return books_->SpareOf(books_->empty_granules().back());
+  }
+  Acquisition acquisition;
+  absl::Status status = store_->AcquireAtMost(1, &acquisition);
+  if (!status.ok()) {
+    store_->GiveBack(acquisition);
+    return status;
+  }
+  if (!acquisition.granules.empty()) {
+    absl::StatusOr<VgIndex> vg =
+        MapNew(acquisition.granules.front(), Harvest());
+    if (!vg.ok()) store_->GiveBack(acquisition);
+    return vg;
+  }
+  const Harvest harvest = ChooseHarvest(1, VgRange());
+  if (harvest.granules.empty()) {
+    return absl::ResourceExhaustedError("no granule is free");
+  }
+  return MapNew(harvest.granules.front(), harvest);
+}
+
+Harvest Backing::ChooseHarvest(uint32_t count, VgRange keep) const {
+  Harvest harvest;
+  const std::vector<GranuleId>& empty = books_->empty_granules();
+  for (size_t i = empty.size(); i-- > 0 && harvest.granules.size() < count;) {
+    harvest.granules.push_back(empty[i]);
+    for (VgIndex at = books_->granule(empty[i]).first; !at.is_none();
+         at = books_->vg(at).next) {
+      harvest.vgs.push_back(at);
+    }
+  }
+  for (std::optional<VgRange> run = empty_runs_.Shortest();
+       run.has_value() && harvest.granules.size() < count;
+       run = empty_runs_.NextByLength(*run)) {
+    for (uint32_t i = run->count; i-- > 0 && harvest.granules.size() < count;) {
+      const VgIndex vg = run->first + i;
+      if (keep.count > 0 && keep.contains(vg)) continue;
+      harvest.vgs.push_back(vg);
+      harvest.granules.push_back(books_->vg(vg).granule);
+    }
+  }
+  return harvest;
+}
+
+void Backing::AddUnmaps(const Harvest& harvest,
+                        std::vector<MappingChange>* changes) {
+  for (const VgIndex vg : harvest.vgs) {
+    changes->push_back(MakeChange(vg, GranuleId()));
+  }
+}
+
+void Backing::CommitHarvest(const Harvest& harvest) {
+  for (const VgIndex vg : harvest.vgs) {
+    if (books_->vg(vg).role == VgRole::kEmptyRun) empty_runs_.Remove(OneVg(vg));
+    books_->Detach(vg);
+    address_space_->Give(OneVg(vg));
+  }
+}
+
+uint32_t Backing::available_granules() const {
+  return store_->cached_granules() +
+         (store_->budget_granules() - store_->held_granules()) +
+         static_cast<uint32_t>(books_->empty_granules().size()) +
+         empty_runs_.vg_count();
+}
+
+absl::StatusOr<uint32_t> Backing::UnmapSpares(uint32_t least_mappings) {
+  Harvest spares;
+  for (uint32_t i = 0; i < books_->granule_limit(); ++i) {
+    const GranuleRecord& record = books_->granule(GranuleId(i));
+    if (record.live_quanta == 0 || record.mappings < least_mappings) continue;
+    VgIndex at = record.first;
+    for (uint32_t n = record.spares; n > 0; --n, at = books_->vg(at).next) {
+      spares.vgs.push_back(at);
+    }
+  }
+  if (spares.vgs.empty()) return 0;
+  changes_.clear();
+  AddUnmaps(spares, &changes_);
+  const absl::Status status = mappings_->Apply(changes_);
+  if (!status.ok()) return status;
+  CommitHarvest(spares);
+  return static_cast<uint32_t>(spares.vgs.size());
+}
+
+absl::StatusOr<uint32_t> Backing::Trim(uint32_t keep_granules) {
+  const uint32_t held = store_->held_granules();
+  if (held <= keep_granules) return 0;
+  const uint32_t wanted = held - keep_granules;
+  if (wanted > store_->cached_granules()) {
+    const Harvest harvest =
+        ChooseHarvest(wanted - store_->cached_granules(), VgRange());
+    changes_.clear();
+    AddUnmaps(harvest, &changes_);
+    const absl::Status status = mappings_->Apply(changes_);
+    if (!status.ok()) return status;
+    CommitHarvest(harvest);
+    for (const GranuleId granule : harvest.granules) store_->Cache(granule);
+  }
+  return store_->ReleaseCached(keep_granules);
+}
+
+void Backing::CacheIfUnmapped(GranuleId granule) {
+  if (books_->granule(granule).mappings == 0) store_->Cache(granule);
+}
+
+}  // namespace firn

@@ -1,0 +1,459 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "firn/core/placement/granule_books.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+
+#include "absl/strings/str_cat.h"
+
+namespace firn {
+namespace {
+
+// Granules looked at before a search settles for a larger gap.
+constexpr int kGapTries = 8;
+constexpr int kEdgeGapTries = 24;
+
+uint32_t AlignUp(uint32_t value, uint32_t alignment) {
+  return (value + alignment - 1) & ~(alignment - 1);
+}
+
+OffsetInterval MakeInterval(uint32_t lo, uint32_t hi) {
+  OffsetInterval interval;
+  interval.lo = lo;
+  interval.hi = hi;
+  return interval;
+}
+
+bool IsLiveRole(VgRole role) {
+  return role == VgRole::kWindow || role == VgRole::kRemainder ||
+         role == VgRole::kInterior;
+}
+
+}  // namespace
+
+const VgRecord GranuleBooks::unmapped_;
+
+GranuleBooks::GranuleBooks(uint32_t quanta_per_granule, uint32_t max_mappings)
+    : quanta_per_granule_(quanta_per_granule), max_mappings_(max_mappings) {}
+
+VgRecord& GranuleBooks::MutableVg(VgIndex vg) {
+  if (vg.value() >= vgs_.size()) vgs_.resize(size_t{vg.value()} + 1);
+  return vgs_[vg.value()];
+}
+
+GranuleRecord& GranuleBooks::MutableGranule(GranuleId granule) {
+  if (granule.value() >= granules_.size()) {
+    granules_.resize(size_t{granule.value()} + 1);
+    empty_position_.resize(granules_.size(), 0);
+  }
+  return granules_[granule.value()];
+}
+
+// --- The list of virtual granules of a granule
+// --------------------------------
+
+void GranuleBooks::LinkVg(VgIndex vg) {
+  VgRecord& record = vgs_[vg.value()];
+  GranuleRecord& granule = granules_[record.granule.value()];
+  const bool is_spare = record.role == VgRole::kSpare;
+  ++granule.mappings;
+  if (is_spare) ++granule.spares;
+  // Spares stay in front: behind the first entry, if that is a spare and this
+  // is not, the order of the rest does not matter as long as a walk finds
+  // spares first. So others go behind the last spare.
+  VgIndex before;
+  if (!is_spare) {
+    VgIndex at = granule.first;
+    while (!at.is_none() && vgs_[at.value()].role == VgRole::kSpare) {
+      before = at;
+      at = vgs_[at.value()].next;
+    }
+  }
+  record.previous = before;
+  VgIndex& slot = before.is_none() ? granule.first : vgs_[before.value()].next;
+  record.next = slot;
+  if (!slot.is_none()) vgs_[slot.value()].previous = vg;
+  slot = vg;
+}
+
+void GranuleBooks::UnlinkVg(VgIndex vg) {
+  VgRecord& record = vgs_[vg.value()];
+  GranuleRecord& granule = granules_[record.granule.value()];
+  --granule.mappings;
+  if (record.role == VgRole::kSpare) --granule.spares;
+  if (record.previous.is_none()) {
+    granule.first = record.next;
+  } else {
+    vgs_[record.previous.value()].next = record.next;
+  }
+  if (!record.next.is_none()) {
+    vgs_[record.next.value()].previous = record.previous;
+  }
+  record.next = record.previous = VgIndex();
+}
+
+VgIndex GranuleBooks::SpareOf(GranuleId granule) const {
+  const GranuleRecord& record = granules_[granule.value()];
+  return record.spares > 0 ? record.first : VgIndex();
+}
+
+// --- Mappings
+// -----------------------------------------------------------------
+
+void GranuleBooks::Attach(VgIndex vg, GranuleId granule, bool of_large_run) {
+  VgRecord& record = MutableVg(vg);
+  MutableGranule(granule);
+  assert(record.role == VgRole::kUnmapped);
+  record = VgRecord();
+  record.granule = granule;
+  record.role = VgRole::kSpare;
+  record.of_large_run = of_large_run;
+  LinkVg(vg);
+  Reindex(granule);
+}
+
+void GranuleBooks::Detach(VgIndex vg) {
+  VgRecord& record = vgs_[vg.value()];
+  assert(record.role == VgRole::kSpare || record.role == VgRole::kEmptyRun);
+  const GranuleId granule = record.granule;
+  UnlinkVg(vg);
+  record = VgRecord();
+  Reindex(granule);
+}
+
+void GranuleBooks::Move(VgIndex vg, GranuleId to, const OffsetInterval* extents,
+                        size_t extent_count) {
+  VgRecord& record = vgs_[vg.value()];
+  const GranuleId from = record.granule;
+  for (size_t i = 0; i < extent_count; ++i) RemoveLive(from, extents[i]);
+  UnlinkVg(vg);
+  record.granule = to;
+  LinkVg(vg);
+  for (size_t i = 0; i < extent_count; ++i) AddLive(to, extents[i]);
+  Reindex(from);
+  Reindex(to);
+}
+
+// --- Roles
+// --------------------------------------------------------------------
+
+void GranuleBooks::Activate(VgIndex vg, VgRole role, OffsetInterval window,
+                            uint32_t owner) {
+  VgRecord& record = vgs_[vg.value()];
+  assert(record.role == VgRole::kSpare || record.role == VgRole::kEmptyRun);
+  UnlinkVg(vg);
+  record.role = role;
+  record.window = window;
+  record.owner = owner;
+  LinkVg(vg);
+  ++live_vgs_;
+  Reindex(record.granule);
+}
+
+void GranuleBooks::Deactivate(VgIndex vg) {
+  VgRecord& record = vgs_[vg.value()];
+  assert(IsLiveRole(record.role));
+  UnlinkVg(vg);
+  record.role = VgRole::kSpare;
+  record.window = OffsetInterval();
+  record.owner = 0;
+  LinkVg(vg);
+  --live_vgs_;
+  Reindex(record.granule);
+}
+
+void GranuleBooks::SetEmptyRun(VgIndex vg, bool empty_run) {
+  VgRecord& record = vgs_[vg.value()];
+  UnlinkVg(vg);
+  record.role = empty_run ? VgRole::kEmptyRun : VgRole::kSpare;
+  LinkVg(vg);
+  Reindex(record.granule);
+}
+
+// --- Live quanta
+// ----------------------------------------------------------------
+
+void GranuleBooks::SetUsed(GranuleRecord* record, uint32_t live_quanta) {
+  if (record->live_quanta == 0 && live_quanta > 0) ++used_granules_;
+  if (record->live_quanta > 0 && live_quanta == 0) --used_granules_;
+  record->live_quanta = live_quanta;
+}
+
+void GranuleBooks::AddLive(GranuleId granule, OffsetInterval interval) {
+  GranuleRecord& record = granules_[granule.value()];
+  if (record.occupancy.empty()) {
+    record.occupancy = Occupancy(quanta_per_granule_);
+  }
+  assert(!record.occupancy.AnyIn(interval));
+  record.occupancy.Set(interval);
+  const bool was_empty = record.live_quanta == 0;
+  SetUsed(&record, record.live_quanta + interval.quanta());
+  if (was_empty) Reindex(granule);
+}
+
+void GranuleBooks::RemoveLive(GranuleId granule, OffsetInterval interval) {
+  GranuleRecord& record = granules_[granule.value()];
+  assert(record.occupancy.AllIn(interval));
+  record.occupancy.Clear(interval);
+  SetUsed(&record, record.live_quanta - interval.quanta());
+  if (record.live_quanta == 0) Reindex(granule);
+}
+
+void GranuleBooks::FillInterior(VgIndex vg) {
+  GranuleRecord& record = granules_[vgs_[vg.value()].granule.value()];
+  assert(record.mappings == 1 && record.live_quanta == 0);
+  SetUsed(&record, quanta_per_granule_);
+  ++full_granules_;
+}
+
+void GranuleBooks::EmptyInterior(VgIndex vg) {
+  GranuleRecord& record = granules_[vgs_[vg.value()].granule.value()];
+  SetUsed(&record, 0);
+  --full_granules_;
+}
+
+void GranuleBooks::CountBlockedWindow(GranuleId granule, int change) {
+  GranuleRecord& record = granules_[granule.value()];
+  record.blocked_windows =
+      static_cast<uint16_t>(record.blocked_windows + change);
+}
+
+// --- Indexes
+// --------------------------------------------------------------------
+
+bool GranuleBooks::HasEmptyRun(const GranuleRecord& record) const {
+  return record.mappings == 1 &&
+         vgs_[record.first.value()].role == VgRole::kEmptyRun;
+}
+
+void GranuleBooks::SetEmpty(GranuleId granule, bool empty) {
+  uint32_t& position = empty_position_[granule.value()];
+  if ((position != 0) == empty) return;
+  if (empty) {
+    empty_granules_.push_back(granule);
+    position = static_cast<uint32_t>(empty_granules_.size());
+    return;
+  }
+  const GranuleId last = empty_granules_.back();
+  empty_granules_[position - 1] = last;
+  empty_position_[last.value()] = position;
+  empty_granules_.pop_back();
+  position = 0;
+}
+
+template <typename Visit>
+void GranuleBooks::ForEachGap(const GranuleRecord& record, Visit visit) const {
+  // Windows by start: insertion sort, as there are few and mostly in order.
+  std::array<OffsetInterval, 64> windows;
+  size_t count = 0;
+  for (VgIndex at = record.first; !at.is_none(); at = vgs_[at.value()].next) {
+    const VgRecord& vg = vgs_[at.value()];
+    if (!IsLiveRole(vg.role)) continue;
+    if (vg.role == VgRole::kInterior) return;
+    size_t i = count++;
+    for (; i > 0 && windows[i - 1].lo > vg.window.lo; --i) {
+      windows[i] = windows[i - 1];
+    }
+    windows[i] = vg.window;
+  }
+  uint32_t end = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (windows[i].lo > end) visit(MakeInterval(end, windows[i].lo));
+    end = std::max(end, windows[i].hi);
+  }
+  if (end < quanta_per_granule_) visit(MakeInterval(end, quanta_per_granule_));
+}
+
+void GranuleBooks::Reindex(GranuleId granule) {
+  GranuleRecord& record = granules_[granule.value()];
+  uint32_t largest = 0;
+  const bool is_live = record.live_quanta > 0;
+  if (is_live) {
+    ForEachGap(record, [&largest](OffsetInterval gap) {
+      largest = std::max(largest, gap.quanta());
+    });
+  }
+  record.largest_gap_quanta = largest;
+  const bool can_map = record.mappings < max_mappings_;
+  gaps_with_spare_.Set(granule, record.spares > 0 ? largest : 0);
+  gaps_without_spare_.Set(granule, record.spares == 0 && can_map ? largest : 0);
+  SetEmpty(granule,
+           !is_live && record.mappings > 0 && record.spares == record.mappings);
+}
+
+// --- Searches
+// -------------------------------------------------------------------
+
+OffsetInterval GranuleBooks::BestGap(GranuleId granule, uint32_t quanta,
+                                     uint32_t alignment_quanta) const {
+  OffsetInterval best;
+  uint32_t best_gap = 0;
+  ForEachGap(granules_[granule.value()], [&](OffsetInterval gap) {
+    const uint32_t lo = AlignUp(gap.lo, alignment_quanta);
+    if (lo > gap.hi || gap.hi - lo < quanta) return;
+    if (best_gap != 0 && gap.quanta() >= best_gap) return;
+    best_gap = gap.quanta();
+    best = MakeInterval(lo, lo + quanta);
+  });
+  return best;
+}
+
+Gap GranuleBooks::FindGap(uint32_t quanta, uint32_t alignment_quanta) const {
+  Gap gap;
+  const auto accept = [&](GranuleId granule) {
+    gap.interval = BestGap(granule, quanta, alignment_quanta);
+    return gap.interval.quanta() > 0;
+  };
+  for (const GapIndex* index : {&gaps_with_spare_, &gaps_without_spare_}) {
+    gap.granule = index->Find(quanta, kGapTries, accept);
+    if (!gap.granule.is_none()) return gap;
+    // Where the smallest bins held nothing, a gap that fits for certain.
+    gap.granule =
+        index->Find(quanta + quanta / 8 + alignment_quanta, 1, accept);
+    if (!gap.granule.is_none()) return gap;
+  }
+  return Gap();
+}
+
+Gap GranuleBooks::FindEdgeGap(uint32_t quanta, bool bottom_only) const {
+  Gap gap;
+  const auto accept = [&](GranuleId granule) {
+    const GranuleRecord& record = granules_[granule.value()];
+    if (record.mappings >= max_mappings_) return false;
+    bool found = false;
+    ForEachGap(record, [&](OffsetInterval candidate) {
+      if (found || candidate.quanta() < quanta) return;
+      if (candidate.lo == 0) {
+        gap.interval = MakeInterval(0, quanta);
+        found = true;
+      } else if (!bottom_only && candidate.hi == quanta_per_granule_) {
+        gap.interval = MakeInterval(candidate.hi - quanta, candidate.hi);
+        found = true;
+      }
+    });
+    return found;
+  };
+  for (const GapIndex* index : {&gaps_without_spare_, &gaps_with_spare_}) {
+    gap.granule = index->Find(quanta, kEdgeGapTries, accept);
+    if (!gap.granule.is_none()) return gap;
+  }
+  return Gap();
+}
+
+Gap GranuleBooks::FindEdgeHole(uint32_t quanta, bool bottom_only) const {
+  Gap gap;
+  const OffsetInterval bottom = MakeInterval(0, quanta);
+  const OffsetInterval top =
+      MakeInterval(quanta_per_granule_ - quanta, quanta_per_granule_);
+  for (uint32_t i = 0; i < granules_.size(); ++i) {
+    const GranuleRecord& record = granules_[i];
+    if (record.live_quanta == 0 || record.occupancy.empty() ||
+        record.live_quanta + quanta > quanta_per_granule_ ||
+        record.mappings >= max_mappings_) {
+      continue;
+    }
+    gap.granule = GranuleId(i);
+    gap.interval = bottom;
+    if (!record.occupancy.AnyIn(bottom)) return gap;
+    gap.interval = top;
+    if (!bottom_only && !record.occupancy.AnyIn(top)) return gap;
+  }
+  return Gap();
+}
+
+bool GranuleBooks::IsUnreserved(GranuleId granule,
+                                OffsetInterval interval) const {
+  const GranuleRecord& record = granules_[granule.value()];
+  for (VgIndex at = record.first; !at.is_none(); at = vgs_[at.value()].next) {
+    const VgRecord& vg = vgs_[at.value()];
+    if (vg.role == VgRole::kInterior) return false;
+    if (!IsLiveRole(vg.role)) continue;
+    if (vg.window.lo < interval.hi && interval.lo < vg.window.hi) return false;
+  }
+  return true;
+}
+
+Gap GranuleBooks::FindHole(uint32_t quanta, uint32_t alignment_quanta) const {
+  Gap gap;
+  for (uint32_t i = 0; i < granules_.size(); ++i) {
+    const GranuleRecord& record = granules_[i];
+    if (record.live_quanta == 0 || record.occupancy.empty() ||
+        record.live_quanta + quanta > quanta_per_granule_ ||
+        (record.spares == 0 && record.mappings >= max_mappings_)) {
+      continue;
+    }
+    uint32_t from = 0;
+    while (from < quanta_per_granule_) {
+      const OffsetInterval run =
+          record.occupancy.FindClearRun(quanta, from, quanta_per_granule_);
+      if (run.quanta() == 0) break;
+      const uint32_t lo = AlignUp(run.lo, alignment_quanta);
+      const OffsetInterval aligned = MakeInterval(lo, lo + quanta);
+      if (aligned.hi <= quanta_per_granule_ &&
+          !record.occupancy.AnyIn(aligned)) {
+        gap.granule = GranuleId(i);
+        gap.interval = aligned;
+        return gap;
+      }
+      from = run.lo + 1;
+    }
+  }
+  return gap;
+}
+
+absl::Status GranuleBooks::CheckInvariants() const {
+  uint32_t used = 0;
+  uint32_t full = 0;
+  uint32_t live_vgs = 0;
+  for (uint32_t i = 0; i < granules_.size(); ++i) {
+    const GranuleRecord& record = granules_[i];
+    uint32_t mappings = 0;
+    uint32_t spares = 0;
+    bool interior = false;
+    for (VgIndex at = record.first; !at.is_none(); at = vgs_[at.value()].next) {
+      const VgRecord& vg = vgs_[at.value()];
+      ++mappings;
+      if (vg.granule != GranuleId(i)) {
+        return absl::InternalError(absl::StrCat(
+            "virtual granule ", at.value(), " is in the list of granule ", i));
+      }
+      if (vg.role == VgRole::kSpare) ++spares;
+      if (vg.role == VgRole::kInterior) interior = true;
+      if (IsLiveRole(vg.role)) ++live_vgs;
+    }
+    if (mappings != record.mappings || spares != record.spares) {
+      return absl::InternalError(absl::StrCat(
+          "granule ", i, " counts ", record.mappings, " mappings and ",
+          record.spares, " spares, has ", mappings, " and ", spares));
+    }
+    if (interior && mappings != 1) {
+      return absl::InternalError(
+          absl::StrCat("I2: granule ", i, " is filled and shared"));
+    }
+    if (record.live_quanta > 0) ++used;
+    if (interior) ++full;
+    const bool is_empty =
+        record.live_quanta == 0 && mappings > 0 && spares == mappings;
+    if (is_empty != (empty_position_[i] != 0)) {
+      return absl::InternalError(
+          absl::StrCat("granule ", i, " is in the wrong index"));
+    }
+    if (record.live_quanta == 0 && !HasEmptyRun(record) && spares != mappings) {
+      return absl::InternalError(
+          absl::StrCat("granule ", i, " has windows but nothing live"));
+    }
+  }
+  if (used != used_granules_ || full != full_granules_ ||
+      live_vgs != live_vgs_) {
+    return absl::InternalError(absl::StrCat(
+        "counted ", used_granules_, " used and ", full_granules_,
+        " full granules, ", live_vgs_, " live virtual granules; there are ",
+        used, ", ", full, " and ", live_vgs));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace firn

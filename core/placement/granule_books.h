@@ -1,0 +1,173 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who uses which offsets of which granule: for each virtual granule its role
+// and window, for each granule its mappings, its live quanta and its gaps.
+// Books only: no driver call is made here.
+
+#ifndef FIRN_CORE_PLACEMENT_GRANULE_BOOKS_H_
+#define FIRN_CORE_PLACEMENT_GRANULE_BOOKS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "firn/compaction/occupancy.h"
+#include "firn/core/placement/gap_index.h"
+#include "firn/vmm/units.h"
+
+namespace firn {
+
+enum class VgRole : uint8_t {
+  kUnmapped,   // not ours to use
+  kSpare,      // mapped, no window: takes up any gap of its granule for nothing
+  kEmptyRun,   // mapped to an empty granule of its own, part of a large run
+  kWindow,     // slots of one size class, or one block
+  kRemainder,  // head or tail of a large block
+  kInterior,   // wholly filled by a large block
+};
+
+struct VgRecord {
+  GranuleId granule;
+  VgRole role = VgRole::kUnmapped;
+  // Taken for a large block: it returns to a run of its neighbours.
+  bool of_large_run = false;
+  OffsetInterval window;  // kWindow, kRemainder
+  uint32_t owner = 0;     // index of the window or of the large block
+  VgIndex next;           // neighbours in its granule's list
+  VgIndex previous;
+};
+
+struct GranuleRecord {
+  VgIndex first;  // its virtual granules, spares first
+  uint16_t mappings = 0;
+  uint16_t spares = 0;
+  uint16_t blocked_windows = 0;
+  uint32_t live_quanta = 0;
+  uint32_t largest_gap_quanta = 0;
+  Occupancy occupancy;  // live quanta; empty while an interior fills it
+};
+
+// A place for a new window.
+struct Gap {
+  GranuleId granule;
+  OffsetInterval interval;
+};
+
+// Thread safety: none; guarded by its owner.
+//
+// Invariants:
+//   (I2) live quanta of the virtual granules of one granule are disjoint;
+//   (1)  a granule is in one of the gap indexes iff it is partly filled and
+//        has a gap: with spares in one, without in the other;
+//   (2)  a granule is in `empty_granules` iff nothing on it is live and none
+//        of its virtual granules is kEmptyRun.
+class GranuleBooks {
+ public:
+  GranuleBooks(uint32_t quanta_per_granule, uint32_t max_mappings);
+
+  uint32_t quanta_per_granule() const { return quanta_per_granule_; }
+  const VgRecord& vg(VgIndex vg) const {
+    return vg.value() < vgs_.size() ? vgs_[vg.value()] : unmapped_;
+  }
+  const GranuleRecord& granule(GranuleId granule) const {
+    return granules_[granule.value()];
+  }
+  uint32_t vg_limit() const { return static_cast<uint32_t>(vgs_.size()); }
+  uint32_t granule_limit() const {
+    return static_cast<uint32_t>(granules_.size());
+  }
+
+  // --- Mappings -------------------------------------------------------------
+  // `vg` has been mapped to `granule`; it becomes a spare.
+  void Attach(VgIndex vg, GranuleId granule, bool of_large_run);
+  // `vg`, a spare or part of an empty run, has been unmapped.
+  void Detach(VgIndex vg);
+  // `vg` and its live extents are on `to` now.
+  void Move(VgIndex vg, GranuleId to, const OffsetInterval* extents,
+            size_t extent_count);
+
+  // --- Roles ----------------------------------------------------------------
+  // A spare takes up a window or an interior.
+  void Activate(VgIndex vg, VgRole role, OffsetInterval window, uint32_t owner);
+  // A window, remainder or interior with nothing live becomes a spare.
+  void Deactivate(VgIndex vg);
+  // A spare that is alone on its empty granule joins an empty run, and back.
+  void SetEmptyRun(VgIndex vg, bool empty_run);
+
+  // --- Live quanta
+  // ------------------------------------------------------------
+  void AddLive(GranuleId granule, OffsetInterval interval);
+  void RemoveLive(GranuleId granule, OffsetInterval interval);
+  // A whole granule, filled by its only virtual granule.
+  void FillInterior(VgIndex vg);
+  void EmptyInterior(VgIndex vg);
+  // Windows that have free slots, all of them under live bytes of others.
+  void CountBlockedWindow(GranuleId granule, int change);
+
+  // --- Searches
+  // --------------------------------------------------------------- The
+  // best-fitting gap of a partly filled granule whose start is a multiple of
+  // `alignment_quanta`: first where a spare can take it up, then where one more
+  // mapping is allowed. No granule if there is none.
+  Gap FindGap(uint32_t quanta, uint32_t alignment_quanta) const;
+  // A gap at the very bottom or, unless `bottom_only`, the very top of a partly
+  // filled granule.
+  Gap FindEdgeGap(uint32_t quanta, bool bottom_only) const;
+  // Likewise, windows or not. Walks over all granules.
+  Gap FindEdgeHole(uint32_t quanta, bool bottom_only) const;
+  // Whether no window touches `interval`.
+  bool IsUnreserved(GranuleId granule, OffsetInterval interval) const;
+  // A clear run of quanta, windows or not, on any partly filled granule. Walks
+  // over all granules: for the last attempt before a failure.
+  Gap FindHole(uint32_t quanta, uint32_t alignment_quanta) const;
+  // A spare of `granule`, none if it has none.
+  VgIndex SpareOf(GranuleId granule) const;
+  // Granules with nothing live, mapped by spares only; newest last.
+  const std::vector<GranuleId>& empty_granules() const {
+    return empty_granules_;
+  }
+
+  // --- Figures
+  // ----------------------------------------------------------------
+  uint32_t used_granules() const { return used_granules_; }
+  uint32_t full_granules() const { return full_granules_; }
+  uint32_t live_vgs() const { return live_vgs_; }
+  uint32_t partial_granules() const { return used_granules_ - full_granules_; }
+
+  absl::Status CheckInvariants() const;
+
+ private:
+  VgRecord& MutableVg(VgIndex vg);
+  GranuleRecord& MutableGranule(GranuleId granule);
+  void LinkVg(VgIndex vg);
+  void UnlinkVg(VgIndex vg);
+  void SetUsed(GranuleRecord* record, uint32_t live_quanta);
+  // Brings the indexes in line with a granule's state.
+  void Reindex(GranuleId granule);
+  void SetEmpty(GranuleId granule, bool empty);
+  bool HasEmptyRun(const GranuleRecord& record) const;
+  // The gaps between the windows on a granule, in order; returns their number.
+  template <typename Visit>
+  void ForEachGap(const GranuleRecord& record, Visit visit) const;
+  OffsetInterval BestGap(GranuleId granule, uint32_t quanta,
+                         uint32_t alignment_quanta) const;
+
+  static const VgRecord unmapped_;
+
+  const uint32_t quanta_per_granule_;
+  const uint32_t max_mappings_;
+  std::vector<VgRecord> vgs_;            // by VG, as far as any was mapped
+  std::vector<GranuleRecord> granules_;  // by id
+  GapIndex gaps_with_spare_;
+  GapIndex gaps_without_spare_;
+  std::vector<GranuleId> empty_granules_;
+  std::vector<uint32_t> empty_position_;  // by id, 1 + index; 0: not in it
+  uint32_t used_granules_ = 0;
+  uint32_t full_granules_ = 0;
+  uint32_t live_vgs_ = 0;
+};
+
+}  // namespace firn
+
+#endif  // FIRN_CORE_PLACEMENT_GRANULE_BOOKS_H_

@@ -1,0 +1,102 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Blocks of a granule and more: whole granules side by side, and a remainder
+// at the tail or the head that shares its granule with others.
+
+#ifndef FIRN_CORE_PLACEMENT_LARGE_ALLOCATOR_H_
+#define FIRN_CORE_PLACEMENT_LARGE_ALLOCATOR_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "firn/core/placement/backing.h"
+#include "firn/core/placement/low_discrepancy.h"
+#include "firn/core/placement/window_allocator.h"
+#include "firn/vmm/units.h"
+
+namespace firn {
+
+// Thread safety: none; guarded by its owner.
+class LargeAllocator {
+ public:
+  // Does not own `backing`, which must outlive it.
+  explicit LargeAllocator(Backing* backing);
+
+  // `quanta` is a granule or more. First a run of mapped empty granules that
+  // is long enough, without a driver call; else addresses anywhere, with
+  // granules from the cache, the driver and wherever nothing is live. An
+  // alignment above 1 quantum keeps the remainder at the tail. With
+  // Effort::kScattered the remainder may lie under the windows of others.
+  // ResourceExhausted if there are too few granules; after any failure nothing
+  // has changed.
+  absl::StatusOr<BlockStart> Allocate(uint64_t quanta,
+                                      uint64_t alignment_quanta,
+                                      uint64_t requested_bytes, Effort effort);
+  // The requested bytes of the live block that starts at `start`, whose
+  // virtual granule belongs to a large block; 0 if none starts there.
+  uint64_t RequestedBytes(BlockStart start) const;
+  // Frees such a block: its granules stay mapped, as an empty run.
+  void Free(BlockStart start);
+
+  // Virtual granules of the block that owns `vg`.
+  VgRange RangeOf(VgIndex vg) const;
+
+  // How many granules an allocation of `quanta` takes at most.
+  uint32_t GranulesFor(uint64_t quanta) const;
+
+  absl::Status CheckInvariants() const;
+
+ private:
+  struct Block {
+    VgRange range;
+    uint32_t remainder_quanta = 0;  // 0: whole granules only
+    bool remainder_first = false;   // at the head of the block
+    uint64_t requested_bytes = 0;   // 0: the record is unused
+  };
+  // What a request is made of.
+  struct Shape {
+    uint32_t interiors = 0;
+    uint32_t remainder_quanta = 0;
+    bool tail_only = false;
+    uint32_t vgs() const { return interiors + (remainder_quanta > 0 ? 1 : 0); }
+  };
+  // Where a block goes.
+  struct Site {
+    VgRange range;
+    bool remainder_first = false;
+    GranuleId host;  // of the remainder; none: a granule of its own
+  };
+
+  Shape ShapeOf(uint64_t quanta, uint64_t alignment_quanta) const;
+  OffsetInterval RemainderInterval(uint32_t quanta, bool first) const;
+  VgIndex RemainderVg(const Block& block) const;
+  // A site that needs no driver call.
+  std::optional<Site> FindMapped(const Shape& shape);
+  bool IsFreeSpare(VgIndex vg, OffsetInterval interval) const;
+  // Addresses to be filled with granules.
+  std::optional<VgRange> FindAddresses(uint32_t vgs,
+                                       uint64_t alignment_granules) const;
+  VgRange ExtendThroughFree(VgRange run, uint32_t wanted) const;
+  // Gives the remainder a host, or decides on which side it stands alone.
+  void ChooseHost(const Shape& shape, Effort effort, Site* site);
+  // Maps what is missing in the site.
+  absl::Status FillSite(const Site& site, const Shape& shape);
+  BlockStart Commit(const Site& site, const Shape& shape,
+                    uint64_t requested_bytes);
+  uint32_t AddBlock(const Block& block);
+  BlockStart StartOf(const Block& block) const;
+
+  Backing* const backing_;
+  GranuleBooks* const books_;
+  std::vector<Block> blocks_;
+  std::vector<uint32_t> unused_blocks_;
+  LowDiscrepancySequence sides_{LowDiscrepancySequence::kGoldenRatio};
+};
+
+}  // namespace firn
+
+#endif  // FIRN_CORE_PLACEMENT_LARGE_ALLOCATOR_H_

@@ -1,0 +1,67 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "firn/core/placement/size_classes.h"
+
+#include <algorithm>
+
+#include "absl/numeric/bits.h"
+
+namespace firn {
+namespace {
+
+constexpr uint32_t kExactQuanta = 16;
+constexpr uint32_t kSizesPerOctave = 8;
+constexpr uint32_t kSmallWindowsPerGranule = 32;
+constexpr uint32_t kGrownWindowsPerGranule = 8;
+constexpr uint32_t kSlotsOfMiddleWindow = 4;
+
+}  // namespace
+
+SizeClasses::SizeClasses(uint32_t quanta_per_granule)
+    : quanta_per_granule_(quanta_per_granule),
+      limit_quanta_(quanta_per_granule / kGrownWindowsPerGranule) {
+  uint32_t step = 1;
+  for (uint32_t slot = 1; slot < limit_quanta_; slot += step) {
+    if (slot >= kExactQuanta && (slot & (slot - 1)) == 0) {
+      step = slot / kSizesPerOctave;
+    }
+    slot_quanta_.push_back(slot);
+  }
+  class_of_quanta_.resize(limit_quanta_, static_cast<uint16_t>(count()));
+  uint16_t size_class = 0;
+  for (uint32_t quanta = 1; quanta < limit_quanta_; ++quanta) {
+    while (size_class < count() && slot_quanta_[size_class] < quanta) {
+      ++size_class;
+    }
+    class_of_quanta_[quanta] = size_class;
+  }
+}
+
+uint32_t SizeClasses::ClassOf(uint32_t quanta,
+                              uint32_t alignment_quanta) const {
+  uint32_t size_class = class_of_quanta_[quanta];
+  while (size_class < count() &&
+         slot_quanta_[size_class] % alignment_quanta != 0) {
+    ++size_class;
+  }
+  return size_class;
+}
+
+uint32_t SizeClasses::slots_per_window(uint32_t size_class, bool grown) const {
+  const uint32_t slot = slot_quanta_[size_class];
+  const uint32_t small_window = quanta_per_granule_ / kSmallWindowsPerGranule;
+  if (slot > small_window) return kSlotsOfMiddleWindow;
+  const uint32_t window =
+      grown ? quanta_per_granule_ / kGrownWindowsPerGranule : small_window;
+  return std::max(1u, window / slot);
+}
+
+uint32_t SizeClasses::alignment_quanta(uint32_t size_class) const {
+  const uint32_t slot = slot_quanta_[size_class];
+  const uint32_t power = slot & (~slot + 1);
+  return std::min(power,
+                  std::max(1u, quanta_per_granule_ / kSmallWindowsPerGranule));
+}
+
+}  // namespace firn

@@ -1,0 +1,125 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Blocks smaller than a granule, in windows: intervals of offsets that one
+// virtual granule may use of its granule.
+
+#ifndef FIRN_CORE_PLACEMENT_WINDOW_ALLOCATOR_H_
+#define FIRN_CORE_PLACEMENT_WINDOW_ALLOCATOR_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "firn/core/placement/backing.h"
+#include "firn/core/placement/low_discrepancy.h"
+#include "firn/core/placement/size_classes.h"
+#include "firn/vmm/units.h"
+
+namespace firn {
+
+// A block by where it starts.
+struct BlockStart {
+  VgIndex vg;
+  uint32_t offset_quanta = 0;
+};
+
+// How far a search may go.
+enum class Effort {
+  // Whole windows only, in gaps between windows or on free granules.
+  kOrdinary,
+  // Before failing: smaller windows in any gap, and single slots in holes under
+  // the windows of others.
+  kScattered,
+};
+
+// Thread safety: none; guarded by its owner.
+class WindowAllocator {
+ public:
+  // Does not own `backing`, which must outlive it.
+  explicit WindowAllocator(Backing* backing);
+
+  // `quanta` is below a granule. ResourceExhausted if nothing fits; then, as
+  // after a failing driver call, nothing has changed.
+  absl::StatusOr<BlockStart> Allocate(uint32_t quanta,
+                                      uint32_t alignment_quanta,
+                                      uint64_t requested_bytes, Effort effort);
+  // The requested bytes of the live block that starts at `start`, whose
+  // virtual granule is a window; 0 if no live block starts there.
+  uint64_t RequestedBytes(BlockStart start) const;
+  // Frees such a block.
+  void Free(BlockStart start);
+
+  // Appends the live extents of a window, sorted and merged.
+  void AppendLiveExtents(uint32_t window,
+                         std::vector<OffsetInterval>* extents) const;
+  // The window's virtual granule is about to get another granule, with other
+  // neighbours: what blocked its slots no longer counts.
+  void PrepareMove(uint32_t window);
+
+  absl::Status CheckInvariants() const;
+
+ private:
+  static constexpr uint32_t kNone = ~uint32_t{0};
+
+  struct Window {
+    VgIndex vg;
+    uint32_t size_class = kNone;  // none: a single block of its own size
+    uint32_t slot_quanta = 0;
+    uint32_t slots = 0;
+    uint32_t live = 0;
+    uint32_t first_slot = 0;  // where searches start
+    bool blocked = false;     // free slots, all under live bytes of others
+    uint32_t next = kNone;    // in its class's list of equal free counts
+    uint32_t previous = kNone;
+    std::vector<uint64_t> live_slots;       // bitmap
+    std::vector<uint32_t> requested_bytes;  // by slot
+  };
+  // Windows of a class with free slots, by number of free slots.
+  struct ClassList {
+    std::vector<uint32_t> heads;     // by free slots
+    std::vector<uint64_t> occupied;  // bitmap over heads
+    uint32_t windows = 0;
+    bool grown = false;
+    LowDiscrepancySequence first_slots{LowDiscrepancySequence::kRootOfTwo};
+  };
+
+  absl::StatusOr<BlockStart> AllocateSlot(uint32_t size_class,
+                                          uint64_t requested_bytes,
+                                          Effort effort);
+  // A new window in a gap, or on an empty granule.
+  absl::StatusOr<uint32_t> NewWindow(uint32_t size_class, uint32_t slot_quanta,
+                                     uint32_t slots, uint32_t alignment_quanta,
+                                     bool use_empty_granule);
+  absl::StatusOr<uint32_t> NewWindowInHole(uint32_t size_class,
+                                           uint32_t slot_quanta,
+                                           uint32_t alignment_quanta);
+  uint32_t AddWindow(VgIndex vg, OffsetInterval interval, uint32_t size_class,
+                     uint32_t slot_quanta, uint32_t slots);
+  void RemoveWindow(uint32_t index);
+
+  // A slot of the window that is free and not under another's live bytes.
+  uint32_t FindSlot(const Window& window) const;
+  BlockStart TakeSlot(uint32_t index, uint32_t slot, uint64_t requested_bytes);
+  OffsetInterval SlotInterval(const Window& window, uint32_t slot) const;
+  uint32_t SlotAt(const Window& window, uint32_t offset_quanta) const;
+
+  void Link(uint32_t index);
+  void Unlink(uint32_t index);
+  uint32_t FirstWithFewestFree(const ClassList& list) const;
+  void Block(uint32_t index);
+  void UnblockAll(GranuleId granule);
+
+  Backing* const backing_;
+  GranuleBooks* const books_;
+  const SizeClasses classes_;
+  std::vector<ClassList> lists_;  // by size class
+  std::vector<Window> windows_;
+  std::vector<uint32_t> unused_windows_;
+  LowDiscrepancySequence first_stripes_{LowDiscrepancySequence::kGoldenRatio};
+};
+
+}  // namespace firn
+
+#endif  // FIRN_CORE_PLACEMENT_WINDOW_ALLOCATOR_H_

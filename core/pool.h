@@ -1,0 +1,99 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// firn::Pool: GPU memory at addresses that never change, on physical granules
+// that the pool moves beneath them. Start here.
+//
+//   absl::StatusOr<std::unique_ptr<firn::Pool>> pool =
+//       firn::Pool::Create(firn::PoolOptions{});
+//   if (!pool.ok()) return pool.status();
+//   absl::StatusOr<void*> block = (*pool)->Allocate(3 << 20);
+//   if (!block.ok()) return block.status();
+//   // ... launch kernels on *block, on a stream ...
+//   absl::Status freed = (*pool)->Free(*block, stream);
+//
+// Guarantees: an address returned by Allocate stays valid, and its contents
+// unchanged, until it is freed, whatever the pool moves. Freed blocks stay
+// mapped and are reused without a call to the driver.
+//
+// When memory moves: only inside Compact(), whose caller promises that no
+// other thread launches work on this pool's memory until it returns, and, with
+// PoolOptions::move_on_failure, inside an allocation that would fail otherwise.
+// The pool waits for the device by itself.
+
+#ifndef FIRN_CORE_POOL_H_
+#define FIRN_CORE_POOL_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "firn/core/pool_options.h"
+#include "firn/core/pool_stats.h"
+#include "firn/vmm/driver_types.h"
+
+namespace firn {
+
+// Thread safety: all methods may be called from any thread; calls are
+// serialised by one lock. None may be called from a host function of a stream.
+class Pool {
+ public:
+  // InvalidArgument names the option that is wrong; Unavailable says why the
+  // driver asked for by FIRN_DRIVER cannot be used. Nothing stays allocated
+  // after a failure.
+  static absl::StatusOr<std::unique_ptr<Pool>> Create(PoolOptions options);
+
+  // Waits for the device, then gives everything back to the driver. Blocks
+  // still live become invalid.
+  ~Pool();
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  // `bytes` of device memory, from 1 byte up to the capacity. Contents are
+  // undefined. InvalidArgument: 0 bytes or a bad alignment; ResourceExhausted:
+  // no room, with the figures that show it. A failed call changes nothing.
+  absl::StatusOr<void*> Allocate(uint64_t bytes, AllocateOptions options = {});
+
+  // Takes back a block. `stream` is the stream that used it last: its memory
+  // is given to nobody else before the work queued there so far is done.
+  // nullptr is the legacy default stream. InvalidArgument: not an address this
+  // pool handed out, an address inside a block, or a block freed before; the
+  // call then changes nothing. Freeing nullptr does nothing.
+  absl::Status Free(void* ptr, StreamHandle stream = nullptr);
+
+  // Level 0: moves live memory together so that whole granules become free.
+  // The caller promises that no other thread launches work on this pool's
+  // memory meanwhile; the pool waits for the device first. On failure every
+  // block is intact at its address, and what was already merged stays merged.
+  absl::StatusOr<CompactionReport> Compact(CompactOptions options = {});
+
+  // Gives unused granules back to the driver until at most `keep_bytes` of
+  // them are held. Returns the bytes released. Never moves anything.
+  absl::StatusOr<uint64_t> Trim(uint64_t keep_bytes = 0);
+
+  PoolStats GetStats() const;
+
+  // The figures of GetStats that may be asked for after every call.
+  PoolUsage GetUsage() const;
+
+  // A number that grows whenever physical memory beneath the block has
+  // changed: caches of derived state compare it. InvalidArgument unless `ptr`
+  // is the address of a live block.
+  absl::StatusOr<uint64_t> Generation(const void* ptr) const;
+
+  // Checks the invariants I1 to I11 of docs/invariants.md that apply, the
+  // mapping table against the driver's own view among them. Slow: for tests
+  // and debugging. Internal, quoting the invariant's number, if one is broken.
+  absl::Status CheckInvariants() const;
+
+ private:
+  class Impl;
+  explicit Pool(std::unique_ptr<Impl> impl);
+
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace firn
+
+#endif  // FIRN_CORE_POOL_H_

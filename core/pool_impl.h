@@ -1,0 +1,126 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What stands behind Pool: the layers in the order in which they are built,
+// one lock, and the ladder that an allocation climbs before it fails.
+
+#ifndef FIRN_CORE_POOL_IMPL_H_
+#define FIRN_CORE_POOL_IMPL_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "firn/compaction/relocator.h"
+#include "firn/core/compactor.h"
+#include "firn/core/free_queue.h"
+#include "firn/core/placement/backing.h"
+#include "firn/core/placement/granule_books.h"
+#include "firn/core/placement/large_allocator.h"
+#include "firn/core/placement/window_allocator.h"
+#include "firn/core/pool.h"
+#include "firn/vmm/address_space.h"
+#include "firn/vmm/driver.h"
+#include "firn/vmm/granule_store.h"
+#include "firn/vmm/mapping_table.h"
+#include "firn/vmm/mutex.h"
+
+namespace firn {
+
+class Pool::Impl {
+ public:
+  static absl::StatusOr<std::unique_ptr<Impl>> Create(PoolOptions options);
+  ~Impl();
+
+  absl::StatusOr<void*> Allocate(uint64_t bytes, const AllocateOptions& options)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Free(void* ptr, StreamHandle stream) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<CompactionReport> Compact(const CompactOptions& options)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<uint64_t> Trim(uint64_t keep_bytes)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  PoolStats GetStats() const ABSL_LOCKS_EXCLUDED(mutex_);
+  PoolUsage GetUsage() const ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<uint64_t> Generation(const void* ptr) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status CheckInvariants() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  // A request in the pool's units.
+  struct Request {
+    uint64_t bytes = 0;
+    uint64_t quanta = 0;
+    uint64_t alignment_quanta = 1;
+  };
+
+  Impl(PoolOptions options, std::string driver_reason, uint64_t granule_bytes,
+       uint32_t capacity_granules, std::unique_ptr<AddressSpace> address_space);
+  absl::Status CreateRelocator();
+
+  // One attempt, without moving anything live.
+  absl::StatusOr<BlockStart> TryPlace(const Request& request, Effort effort)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The rungs after a failed attempt, cheapest first.
+  absl::StatusOr<BlockStart> ClimbLadder(const Request& request,
+                                         absl::Status failure)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status MakeRoom(const Request& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status OutOfMemory(const Request& request,
+                           const absl::Status& last_failure)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  absl::Status CompactLocked(const CompactOptions& options,
+                             CompactionReport* report)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The live block that starts at `ptr`; InvalidArgument says what is wrong
+  // with the address.
+  absl::StatusOr<BlockStart> FindBlock(const void* ptr) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint64_t RequestedBytes(BlockStart start) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Release(BlockStart start) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Gives back what its streams are done with; all of it with `wait`.
+  absl::Status ReleasePending(bool wait) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NotePeaks() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void* AddressOf(BlockStart start) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint64_t GranulesToBytes(uint64_t granules) const {
+    return granules * granule_bytes_;
+  }
+
+  // Constant after construction.
+  const PoolOptions options_;
+  const std::string driver_reason_;
+  const DriverIdentity identity_;
+  Driver* const driver_;  // options_ keeps it alive
+  const uint64_t granule_bytes_;
+  const uint32_t quanta_per_granule_;
+
+  // Guards everything below. No callback runs and no other lock of the pool is
+  // taken while it is held; the driver's own locks come after it.
+  mutable Mutex mutex_;
+  std::unique_ptr<AddressSpace> address_space_ ABSL_GUARDED_BY(mutex_);
+  GranuleStore store_ ABSL_GUARDED_BY(mutex_);
+  MappingTable mappings_ ABSL_GUARDED_BY(mutex_);
+  GranuleBooks books_ ABSL_GUARDED_BY(mutex_);
+  Backing backing_ ABSL_GUARDED_BY(mutex_);
+  WindowAllocator windows_ ABSL_GUARDED_BY(mutex_);
+  LargeAllocator large_ ABSL_GUARDED_BY(mutex_);
+  FreeQueue free_queue_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<Relocator> relocator_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<Compactor> compactor_ ABSL_GUARDED_BY(mutex_);
+  // The counters of PoolStats; its gauges are computed when asked for, but for
+  // the live ones.
+  PoolStats stats_ ABSL_GUARDED_BY(mutex_);
+  std::vector<BlockStart> done_ ABSL_GUARDED_BY(mutex_);  // scratch
+  // Frees seen when a pass last recovered nothing: another one is pointless
+  // until something has been freed.
+  uint64_t frees_at_empty_pass_ ABSL_GUARDED_BY(mutex_) = ~uint64_t{0};
+};
+
+}  // namespace firn
+
+#endif  // FIRN_CORE_POOL_IMPL_H_

@@ -1,0 +1,64 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "firn/core/pool_stats.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace firn {
+namespace {
+
+template <typename T>
+void AppendLine(std::string* text, const char* name, const T& value) {
+  absl::StrAppend(text, name, ": ", value, "\n");
+}
+
+}  // namespace
+
+std::string PoolStats::ToString() const {
+  std::string text;
+  AppendLine(&text, "backend", backend);
+  AppendLine(&text, "device_name", device_name);
+  AppendLine(&text, "driver_reason", driver_reason);
+  AppendLine(&text, "granule_bytes", granule_bytes);
+  AppendLine(&text, "capacity_bytes", capacity_bytes);
+  AppendLine(&text, "live_bytes", live_bytes);
+  AppendLine(&text, "live_allocations", live_allocations);
+  AppendLine(&text, "used_bytes", used_bytes);
+  AppendLine(&text, "held_bytes", held_bytes);
+  AppendLine(&text, "cached_bytes", cached_bytes);
+  AppendLine(&text, "pending_free_bytes", pending_free_bytes);
+  AppendLine(&text, "mapped_vgs", mapped_vgs);
+  AppendLine(&text, "live_vgs", live_vgs);
+  AppendLine(&text, "partial_granules", partial_granules);
+  AppendLine(&text, "peak_live_bytes", peak_live_bytes);
+  AppendLine(&text, "peak_used_bytes", peak_used_bytes);
+  AppendLine(&text, "peak_held_bytes", peak_held_bytes);
+  AppendLine(&text, "peak_mapped_vgs", peak_mapped_vgs);
+  AppendLine(&text, "allocations", allocations);
+  AppendLine(&text, "frees", frees);
+  AppendLine(&text, "failed_allocations", failed_allocations);
+  AppendLine(&text, "refused_frees", refused_frees);
+  AppendLine(&text, "compaction_passes", compaction_passes);
+  AppendLine(&text, "failed_passes", failed_passes);
+  AppendLine(&text, "granules_moved", granules_moved);
+  AppendLine(&text, "granules_recovered", granules_recovered);
+  AppendLine(&text, "bytes_copied", bytes_copied);
+  return text;
+}
+
+std::string CompactionReport::ToString() const {
+  std::string text;
+  AppendLine(&text, "granules_before", granules_before);
+  AppendLine(&text, "granules_after", granules_after);
+  AppendLine(&text, "lower_bound_granules", lower_bound_granules);
+  AppendLine(&text, "granules_recovered", granules_recovered);
+  AppendLine(&text, "moves", moves);
+  AppendLine(&text, "bytes_copied", bytes_copied);
+  AppendLine(&text, "rejected_sources", rejected_sources);
+  AppendLine(&text, "budget_exhausted", budget_exhausted ? "yes" : "no");
+  AppendLine(&text, "duration", absl::FormatDuration(duration));
+  return text;
+}
+
+}  // namespace firn

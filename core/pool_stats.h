@@ -1,0 +1,94 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a Pool reports about itself. Plain data; every count that is not marked
+// "now" only grows. docs/statistics.md explains each field.
+
+#ifndef FIRN_CORE_POOL_STATS_H_
+#define FIRN_CORE_POOL_STATS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/time/time.h"
+
+namespace firn {
+
+struct PoolStats {
+  // --- What the pool stands on --------------------------------------------
+  std::string backend;        // "cuda" or "cpu"
+  std::string device_name;    // as the device calls itself
+  std::string driver_reason;  // why this driver was chosen
+  uint64_t granule_bytes = 0;
+  uint64_t capacity_bytes = 0;
+
+  // --- Now ------------------------------------------------------------------
+  // Requested bytes handed out.
+  uint64_t live_bytes = 0;
+  uint64_t live_allocations = 0;
+  // Bytes of granules that hold at least one byte of an allocation.
+  uint64_t used_bytes = 0;
+  // Bytes of all physical handles the pool owns, used or not, each once.
+  uint64_t held_bytes = 0;
+  // Part of held: handles with no mapping at all, ready for any address.
+  uint64_t cached_bytes = 0;
+  // Freed blocks whose stream has not finished yet; not live, but not reusable.
+  uint64_t pending_free_bytes = 0;
+  // Virtual granules mapped, and those of them with live bytes.
+  uint64_t mapped_vgs = 0;
+  uint64_t live_vgs = 0;
+  // Granules with live bytes that another virtual granule could still share.
+  uint64_t partial_granules = 0;
+
+  // --- High-water marks
+  // -------------------------------------------------------
+  uint64_t peak_live_bytes = 0;
+  uint64_t peak_used_bytes = 0;
+  uint64_t peak_held_bytes = 0;
+  uint64_t peak_mapped_vgs = 0;
+
+  // --- Since creation -------------------------------------------------------
+  uint64_t allocations = 0;
+  uint64_t frees = 0;
+  uint64_t failed_allocations = 0;
+  uint64_t refused_frees = 0;
+  uint64_t compaction_passes = 0;
+  uint64_t failed_passes = 0;
+  uint64_t granules_moved = 0;      // virtual granules remapped by passes
+  uint64_t granules_recovered = 0;  // granules emptied by passes
+  uint64_t bytes_copied = 0;        // by passes
+
+  // Several lines of "name: value" for people.
+  std::string ToString() const;
+};
+
+// A few fields of PoolStats, without the cost of the rest.
+struct PoolUsage {
+  uint64_t live_bytes = 0;
+  uint64_t used_bytes = 0;
+  uint64_t held_bytes = 0;
+  uint64_t mapped_vgs = 0;
+  uint64_t compaction_passes = 0;
+  uint64_t granules_moved = 0;
+};
+
+struct CompactionReport {
+  uint64_t granules_before = 0;  // used granules
+  uint64_t granules_after = 0;   // in a dry run: as they would be
+  // No plan that keeps every address can end with fewer used granules.
+  uint64_t lower_bound_granules = 0;
+  uint64_t granules_recovered = 0;
+  uint64_t moves = 0;  // virtual granules remapped
+  uint64_t bytes_copied = 0;
+  // Sources that fitted nowhere whole and were left as they were.
+  uint64_t rejected_sources = 0;
+  // A budget ended the pass early.
+  bool budget_exhausted = false;
+  absl::Duration duration;
+
+  std::string ToString() const;
+};
+
+}  // namespace firn
+
+#endif  // FIRN_CORE_POOL_STATS_H_

@@ -1,0 +1,94 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "firn/core/pool_options.h"
+
+#include <cstdint>
+#include <memory>
+
+#include "firn/core/pool.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/pool_on_cpu.h"
+#include "tests/support/status_matchers.h"
+
+namespace firn {
+namespace {
+
+using ::firn::testing::kKiB;
+using ::firn::testing::kMiB;
+using ::firn::testing::PoolOnCpu;
+using ::firn::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(PoolOptionsTest, DefaultsAreValid) {
+  FIRN_EXPECT_OK(PoolOptions().Validate());
+}
+
+TEST(PoolOptionsTest, EachBadFieldIsNamedWithItsValue) {
+  PoolOptions options;
+  options.granule_bytes = 3 * kMiB;
+  EXPECT_THAT(options.Validate(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("granule_bytes"), HasSubstr("3145728"),
+                             HasSubstr("power of two"))));
+  options = PoolOptions();
+  options.granule_bytes = 128 * kMiB;
+  EXPECT_THAT(options.Validate(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                           HasSubstr("granule_bytes")));
+  options = PoolOptions();
+  options.granule_bytes = 2 * kMiB;
+  options.capacity_bytes = kMiB;
+  EXPECT_THAT(options.Validate(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                           HasSubstr("capacity_bytes")));
+  options = PoolOptions();
+  options.address_space_factor = 1;
+  EXPECT_THAT(options.Validate(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                           HasSubstr("address_space_factor")));
+  options = PoolOptions();
+  options.device_ordinal = -1;
+  EXPECT_THAT(options.Validate(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                           HasSubstr("device_ordinal")));
+}
+
+TEST(PoolOptionsTest, WhatDependsOnTheDeviceIsRefusedByCreate) {
+  CpuDriverOptions driver_options;
+  driver_options.storage = CpuStorage::kGhost;
+  PoolOptions options;
+  options.granule_bytes = kMiB;  // half of the device's granularity
+  EXPECT_THAT(PoolOnCpu::Create(driver_options, options).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("granule_bytes"), HasSubstr("1048576"),
+                             HasSubstr("granularity of 2097152"))));
+  options = PoolOptions();
+  options.capacity_bytes = kMiB;
+  EXPECT_THAT(PoolOnCpu::Create(driver_options, options).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("capacity_bytes"),
+                             HasSubstr("less than one granule"))));
+}
+
+TEST(PoolOptionsTest, GranulesMayBeLargerOrSmallerThanUsual) {
+  for (const uint64_t granule : {64 * kKiB, 2 * kMiB, 8 * kMiB}) {
+    SCOPED_TRACE(granule);
+    CpuDriverOptions driver_options;
+    driver_options.storage = CpuStorage::kGhost;
+    driver_options.granularity_bytes = granule < 2 * kMiB ? granule : 2 * kMiB;
+    driver_options.device_bytes = 64 * granule;
+    PoolOptions options;
+    options.granule_bytes = granule;
+    options.capacity_bytes = 32 * granule;
+    FIRN_ASSERT_OK_AND_ASSIGN(auto on_cpu,
+                              PoolOnCpu::Create(driver_options, options));
+    EXPECT_EQ(on_cpu->pool().GetStats().granule_bytes, granule);
+    for (uint64_t bytes = 512; bytes < 8 * granule; bytes = bytes * 3 / 2) {
+      FIRN_ASSERT_OK_AND_ASSIGN(void* ptr, on_cpu->pool().Allocate(bytes));
+      FIRN_ASSERT_OK(on_cpu->pool().Free(ptr));
+    }
+    FIRN_EXPECT_OK(on_cpu->pool().CheckInvariants());
+  }
+}
+
+}  // namespace
+}  // namespace firn
