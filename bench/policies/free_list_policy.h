@@ -1,0 +1,44 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The classical free list: address-ordered first fit in one arena, freed
+// neighbours joined at once.
+
+#ifndef FIRN_BENCH_POLICIES_FREE_LIST_POLICY_H_
+#define FIRN_BENCH_POLICIES_FREE_LIST_POLICY_H_
+
+#include <cstdint>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "bench/policies/arena_extent.h"
+#include "bench/policies/free_range_tree.h"
+#include "bench/policies/policy.h"
+#include "bench/policies/policy_options.h"
+
+namespace firn::bench {
+
+class FreeListPolicy : public Policy {
+ public:
+  explicit FreeListPolicy(const PolicyOptions& options);
+
+  absl::string_view name() const override { return "free_list"; }
+  absl::StatusOr<uint64_t> Allocate(uint64_t bytes, uint32_t stream) override;
+  absl::Status Free(uint64_t address, uint32_t stream) override;
+  PolicyUsage usage() const override { return extent_.usage(); }
+  PolicyReport Report() override { return extent_.Report(live_bytes_); }
+
+ private:
+  ArenaExtent extent_;
+  // All of the capacity at first; the arena's untouched end is part of it.
+  FreeRangeTree free_;
+  // Requested bytes by address.
+  absl::flat_hash_map<uint64_t, uint64_t> blocks_;
+  uint64_t live_bytes_ = 0;
+};
+
+}  // namespace firn::bench
+
+#endif  // FIRN_BENCH_POLICIES_FREE_LIST_POLICY_H_

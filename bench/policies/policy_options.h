@@ -1,0 +1,42 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a policy of a replay is made with.
+
+#ifndef FIRN_BENCH_POLICIES_POLICY_OPTIONS_H_
+#define FIRN_BENCH_POLICIES_POLICY_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "firn/vmm/cost_model.h"
+#include "firn/vmm/cpu/cpu_driver.h"
+
+namespace firn::bench {
+
+// When the pool moves live memory.
+enum class CompactionMode {
+  kOff,         // never; free granules may still be remapped
+  kOnDemand,    // when an allocation would fail
+  kBackground,  // also while it runs, on the trace's clock
+};
+
+struct PolicyOptions {
+  // One of PolicyNames().
+  std::string policy = "firn";
+  // Most physical memory the policy may hold: whole granules, at least one.
+  uint64_t capacity_bytes = uint64_t{80} << 30;
+  // The unit in which physical memory is created, mapped and released.
+  uint64_t granule_bytes = uint64_t{2} << 20;
+  CostProfile cost = CostProfile::kA100;
+
+  // For the policy firn alone.
+  CompactionMode compaction = CompactionMode::kOnDemand;
+  CpuStorage storage = CpuStorage::kGhost;
+  // Fill blocks with a pattern and check it (storage kReal only).
+  bool verify = false;
+};
+
+}  // namespace firn::bench
+
+#endif  // FIRN_BENCH_POLICIES_POLICY_OPTIONS_H_

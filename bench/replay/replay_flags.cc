@@ -1,0 +1,266 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "bench/replay/replay_flags.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "bench/policies/make_policy.h"
+#include "bench/traces/byte_count.h"
+#include "bench/traces/whole_number.h"
+#include "firn/vmm/cost_model.h"
+#include "firn/vmm/cpu/cpu_driver.h"
+
+namespace firn::bench {
+namespace {
+
+// Of the devices that a replay runs on.
+constexpr uint64_t kDeviceGranularityBytes = uint64_t{2} << 20;
+constexpr uint64_t kLargestGranuleBytes = uint64_t{1} << 30;
+
+// A value that is no member of a flag's list of values.
+absl::Status NotOneOf(const std::vector<absl::string_view>& values) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("expected one of ", absl::StrJoin(values, ", ")));
+}
+
+absl::Status SetTrace(absl::string_view value, ReplayFlags* flags) {
+  if (value.empty()) {
+    return absl::InvalidArgumentError(
+        "expected a file, a folder or gen:NAME, with ,key=value after it");
+  }
+  flags->trace = std::string(value);
+  return absl::OkStatus();
+}
+
+absl::Status SetPolicy(absl::string_view value, ReplayFlags* flags) {
+  const std::vector<absl::string_view> names = PolicyNames();
+  if (std::find(names.begin(), names.end(), value) == names.end()) {
+    return NotOneOf(names);
+  }
+  flags->policy.policy = std::string(value);
+  return absl::OkStatus();
+}
+
+absl::Status SetCompaction(absl::string_view value, ReplayFlags* flags) {
+  if (value == "off") {
+    flags->policy.compaction = CompactionMode::kOff;
+  } else if (value == "on_demand") {
+    flags->policy.compaction = CompactionMode::kOnDemand;
+  } else if (value == "background") {
+    flags->policy.compaction = CompactionMode::kBackground;
+  } else {
+    return NotOneOf({"off", "on_demand", "background"});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SetPlacement(absl::string_view value, ReplayFlags* /*flags*/) {
+  return value == "firn" ? absl::OkStatus() : NotOneOf({"firn"});
+}
+
+absl::Status SetCapacity(absl::string_view value, ReplayFlags* flags) {
+  absl::StatusOr<Capacity> capacity = ParseCapacity(value);
+  if (!capacity.ok()) return capacity.status();
+  flags->capacity = *capacity;
+  return absl::OkStatus();
+}
+
+absl::Status SetGranule(absl::string_view value, ReplayFlags* flags) {
+  absl::StatusOr<uint64_t> bytes = ParseByteCount(value);
+  if (!bytes.ok() || *bytes % kDeviceGranularityBytes != 0 ||
+      (*bytes & (*bytes - 1)) != 0 || *bytes == 0 ||
+      *bytes > kLargestGranuleBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "expected a power of two that is a multiple of the device's "
+        "granularity of ",
+        FormatByteCount(kDeviceGranularityBytes), ", up to ",
+        FormatByteCount(kLargestGranuleBytes)));
+  }
+  flags->policy.granule_bytes = *bytes;
+  return absl::OkStatus();
+}
+
+absl::Status SetStorage(absl::string_view value, ReplayFlags* flags) {
+  if (value == "ghost") {
+    flags->policy.storage = CpuStorage::kGhost;
+  } else if (value == "real") {
+    flags->policy.storage = CpuStorage::kReal;
+  } else {
+    return NotOneOf({"ghost", "real"});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SetCost(absl::string_view value, ReplayFlags* flags) {
+  absl::StatusOr<CostProfile> cost = ParseCostProfile(value);
+  if (!cost.ok()) return NotOneOf({"a100", "fast", "none"});
+  flags->policy.cost = *cost;
+  return absl::OkStatus();
+}
+
+absl::Status SetExportRmm(absl::string_view value, ReplayFlags* flags) {
+  if (value.empty()) return absl::InvalidArgumentError("expected a file");
+  flags->export_rmm = std::string(value);
+  return absl::OkStatus();
+}
+
+absl::Status NotYet(absl::string_view /*value*/, ReplayFlags* /*flags*/) {
+  return absl::InvalidArgumentError(
+      "not available in this version; leave it out");
+}
+
+struct ValueFlag {
+  absl::string_view name;
+  absl::Status (*set)(absl::string_view value, ReplayFlags* flags);
+};
+
+constexpr ValueFlag kValueFlags[] = {
+    {"trace", &SetTrace},           {"policy", &SetPolicy},
+    {"compaction", &SetCompaction}, {"placement", &SetPlacement},
+    {"capacity", &SetCapacity},     {"granule", &SetGranule},
+    {"storage", &SetStorage},       {"cost", &SetCost},
+    {"export_rmm", &SetExportRmm},  {"export_snapshot", &NotYet},
+    {"idle_share", &NotYet},
+};
+
+struct Switch {
+  absl::string_view name;
+  void (*set)(ReplayFlags* flags);
+};
+
+constexpr Switch kSwitches[] = {
+    {"verify", [](ReplayFlags* flags) { flags->policy.verify = true; }},
+    {"json", [](ReplayFlags* flags) { flags->json = true; }},
+    {"help", [](ReplayFlags* flags) { flags->help = true; }},
+};
+
+absl::Status ApplyArgument(absl::string_view arg, absl::string_view name,
+                           ReplayFlags* flags) {
+  const size_t equals = arg.find('=');
+  const bool has_value = equals != absl::string_view::npos;
+  for (const Switch& option : kSwitches) {
+    if (option.name != name) continue;
+    if (has_value) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--", name, " takes no value"));
+    }
+    option.set(flags);
+    return absl::OkStatus();
+  }
+  for (const ValueFlag& flag : kValueFlags) {
+    if (flag.name != name) continue;
+    if (!has_value) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--", name, ": expected --", name, "=VALUE"));
+    }
+    const absl::string_view value = arg.substr(equals + 1);
+    absl::Status set = flag.set(value, flags);
+    if (set.ok()) return set;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--", name, ": ", Quoted(value), ": ", std::string(set.message())));
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "unknown flag ", Quoted(arg), "; --help lists those there are"));
+}
+
+// What no flag can be told to be wrong by itself.
+absl::Status CheckTogether(const ReplayFlags& flags) {
+  const PolicyOptions& policy = flags.policy;
+  const bool is_real = policy.storage == CpuStorage::kReal;
+  if (flags.trace.empty()) {
+    return absl::InvalidArgumentError(
+        "--trace is missing: --trace=FILE, --trace=DIR or --trace=gen:NAME");
+  }
+  if (policy.policy != "firn" && is_real) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--storage: 'real': policy ", policy.policy,
+                     " keeps books only; only firn has contents"));
+  }
+  if (policy.verify && !is_real) {
+    return absl::InvalidArgumentError(
+        "--verify: ghost storage has no contents to check; add "
+        "--storage=real");
+  }
+  if (flags.capacity.kind == Capacity::Kind::kBytes &&
+      flags.capacity.bytes < policy.granule_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--capacity: '", FormatByteCount(flags.capacity.bytes),
+                     "': expected at least one granule of ",
+                     FormatByteCount(policy.granule_bytes)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<ReplayFlags> ParseReplayFlags(
+    absl::Span<const absl::string_view> args) {
+  ReplayFlags flags;
+  std::set<absl::string_view> seen;
+  for (const absl::string_view arg : args) {
+    absl::string_view name = arg;
+    if (!absl::ConsumePrefix(&name, "--")) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(Quoted(arg), ": expected a flag, --name=value"));
+    }
+    name = name.substr(0, name.find('='));
+    if (absl::Status applied = ApplyArgument(arg, name, &flags);
+        !applied.ok()) {
+      return applied;
+    }
+    if (!seen.insert(name).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--", name, " is given twice"));
+    }
+  }
+  if (flags.help) return flags;
+  if (absl::Status status = CheckTogether(flags); !status.ok()) return status;
+  return flags;
+}
+
+std::string ReplayHelp() {
+  return absl::StrCat(
+      R"(usage: firn_replay --trace=SPEC [flags]
+
+Replays a trace of allocations and frees on a model of one GPU's memory and
+prints how well a policy used it.
+
+  --trace=SPEC         FILE, DIR or gen:NAME, with ,key=value after it: an RMM
+                       log (CSV), a PyTorch memory snapshot (pickle), an LLM
+                       request log (CSV)
+  --policy=NAME        )",
+      absl::StrJoin(PolicyNames(), ", "), R"(
+                       (default firn)
+  --compaction=MODE    when firn moves live memory: off, on_demand (when an
+                       allocation would fail) or background (also meanwhile);
+                       other policies never do (default on_demand)
+  --placement=NAME     how firn places blocks: firn
+  --capacity=SIZE      most memory the policy may hold: a size (80GiB), a
+                       multiple of the trace's peak (1.02x), or min: the least
+                       in which no allocation fails (default 80GiB)
+  --granule=SIZE       what one physical handle holds (default 2MiB)
+  --storage=KIND       ghost: books only; real: memory with contents, firn
+                       alone (default ghost)
+  --cost=PROFILE       what driver calls are charged: a100, fast or none
+                       (default a100)
+  --verify             fill blocks with a pattern and check it after every move
+                       and before every free (with --storage=real)
+  --export_rmm=FILE    also write the trace to FILE as an RMM log
+  --json               print one JSON object instead of a table
+  --help               print this
+
+Exit status: 0 every event was replayed, failed allocations included; 1 a block
+lost its contents, or an event cannot be replayed; 2 a bad trace or flag.
+)");
+}
+
+}  // namespace firn::bench

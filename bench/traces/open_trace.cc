@@ -1,0 +1,89 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Recognises the format of a trace by its contents.
+
+#include <sys/stat.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "bench/traces/azure_log.h"
+#include "bench/traces/byte_source.h"
+#include "bench/traces/csv_reader.h"
+#include "bench/traces/generators.h"
+#include "bench/traces/rmm_log.h"
+#include "bench/traces/torch_snapshot.h"
+#include "bench/traces/trace.h"
+#include "bench/traces/trace_spec.h"
+#include "bench/traces/whole_number.h"
+
+namespace firn::bench {
+namespace {
+
+constexpr absl::string_view kFormats =
+    "an RMM log (a CSV file with the header "
+    "Thread,Time,Action,Pointer,Size,Stream), a PyTorch memory snapshot "
+    "(a pickle) or an Azure request log (a CSV file with the header "
+    "TIMESTAMP,ContextTokens,GeneratedTokens)";
+
+// The first bytes of a file, enough for any header.
+absl::StatusOr<std::string> ReadStart(absl::string_view path) {
+  constexpr size_t kStartBytes = 4096;
+  absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenByteSource(path);
+  if (!source.ok()) return source.status();
+  std::string start(kStartBytes, '\0');
+  size_t filled = 0;
+  while (filled < kStartBytes) {
+    absl::StatusOr<size_t> count =
+        (*source)->Read(&start[filled], kStartBytes - filled);
+    if (!count.ok()) return count.status();
+    if (*count == 0) break;
+    filled += *count;
+  }
+  start.resize(filled);
+  return start;
+}
+
+// PROTO and its protocol, from 2 on; text never begins so.
+bool IsPickle(absl::string_view start) {
+  return start.size() >= 2 && start[0] == '\x80' && start[1] >= 2 &&
+         start[1] < 32;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TraceSource>> OpenTrace(absl::string_view text) {
+  absl::StatusOr<TraceSpec> spec = ParseTraceSpec(text);
+  if (!spec.ok()) return spec.status();
+  if (IsGenerator(spec->path)) return OpenGenerator(*spec);
+
+  struct stat about = {};
+  if (stat(spec->path.c_str(), &about) == 0 && S_ISDIR(about.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(spec->path, ": a folder; give ", kFormats));
+  }
+  absl::StatusOr<std::string> start = ReadStart(spec->path);
+  if (!start.ok()) return start.status();
+  if (start->empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(spec->path, ": the file is empty; give ", kFormats));
+  }
+  if (IsPickle(*start)) return TorchSnapshot::Open(*spec);
+  absl::string_view line = *start;
+  line = absl::StripPrefix(line.substr(0, line.find('\n')), "\xef\xbb\xbf");
+  const std::vector<absl::string_view> header = SplitCsv(line);
+  if (RmmLog::Recognise(header)) return RmmLog::Open(*spec);
+  if (IsAzureLog(header)) return OpenAzureLog(*spec);
+  return absl::InvalidArgumentError(
+      absl::StrCat(spec->path, ": unknown format, it starts with ",
+                   Quoted(line), "; give ", kFormats));
+}
+
+}  // namespace firn::bench

@@ -1,0 +1,193 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "bench/replay/replay_command.h"
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+namespace firn::bench {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+struct Outcome {
+  int exit_status = -1;
+  std::string out;
+  std::string err;
+};
+
+Outcome RunCommand(const std::vector<std::string>& args) {
+  const std::vector<absl::string_view> views(args.begin(), args.end());
+  std::ostringstream out;
+  std::ostringstream err;
+  Outcome outcome;
+  outcome.exit_status = RunReplayCommand(views, out, err, false);
+  outcome.out = out.str();
+  outcome.err = err.str();
+  return outcome;
+}
+
+// A log in RMM's format, in a file of its own.
+std::string WriteLog(const std::string& name, const std::string& lines) {
+  const std::string file = ::testing::TempDir() + "/" + name;
+  std::ofstream(file) << "Thread,Time,Action,Pointer,Size,Stream\n" << lines;
+  return file;
+}
+
+// Peak: 6 MiB + 512 bytes.
+std::string SmallLog() {
+  return WriteLog("replay_command_test_small.csv",
+                  "1,10:00:00.000000,allocate,0x1000,4194304,0\n"
+                  "1,10:00:01.000000,allocate,0x2000,2097152,0\n"
+                  "1,10:00:02.000000,allocate,0x3000,512,0\n"
+                  "1,10:00:03.000000,free,0x1000,4194304,0\n"
+                  "1,10:00:05.000000,free,0x2000,2097152,0\n");
+}
+
+TEST(ReplayCommandTest, PrintsOneJsonObjectAndNothingElse) {
+  const Outcome outcome =
+      RunCommand({"--trace=" + SmallLog(), "--policy=paged", "--json"});
+  EXPECT_EQ(outcome.exit_status, kExitOk);
+  EXPECT_THAT(outcome.err, IsEmpty());
+  const auto json = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(json["trace"], SmallLog());
+  EXPECT_EQ(json["policy"], "paged");
+  EXPECT_EQ(json["events"], 5);
+  EXPECT_EQ(json["allocs"], 3);
+  EXPECT_EQ(json["frees"], 2);
+  EXPECT_EQ(json["failed_allocs"], 0);
+  EXPECT_EQ(json["peak_live_bytes"], 6291968);
+  EXPECT_EQ(json["peak_used_bytes"], 8 << 20);
+  EXPECT_EQ(json["end_held_bytes"], 2 << 20);
+  EXPECT_TRUE(json["min_capacity_over_peak"].is_null());
+}
+
+TEST(ReplayCommandTest, PrintsATableWithoutJson) {
+  const Outcome outcome = RunCommand({"--trace=" + SmallLog(), "--policy=ideal"});
+  EXPECT_EQ(outcome.exit_status, kExitOk);
+  EXPECT_THAT(outcome.out, HasSubstr("ideal"));
+}
+
+TEST(ReplayCommandTest, FailedAllocationsAreNoFailure) {
+  const Outcome outcome = RunCommand(
+      {"--trace=" + SmallLog(), "--policy=paged", "--capacity=4MiB", "--json"});
+  EXPECT_EQ(outcome.exit_status, kExitOk);
+  const auto json = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(json["failed_allocs"], 2);
+  EXPECT_EQ(json["frees"], 1);
+}
+
+TEST(ReplayCommandTest, FindsTheLeastCapacity) {
+  const Outcome outcome = RunCommand(
+      {"--trace=" + SmallLog(), "--policy=paged", "--capacity=min", "--json"});
+  EXPECT_EQ(outcome.exit_status, kExitOk);
+  const auto json = nlohmann::json::parse(outcome.out);
+  EXPECT_DOUBLE_EQ(json["min_capacity_over_peak"], 8388608.0 / 6291968.0);
+  EXPECT_EQ(json["failed_allocs"], 0);
+}
+
+TEST(ReplayCommandTest, EveryPolicyReplaysAndGivesTheSameFiguresAgain) {
+  for (const std::string policy :
+       {"firn", "free_list", "buddy", "expandable", "paged", "ideal"}) {
+    const std::vector<std::string> args = {"--trace=" + SmallLog(),
+                                           "--policy=" + policy,
+                                           "--capacity=min", "--json"};
+    const Outcome first = RunCommand(args);
+    ASSERT_EQ(first.exit_status, kExitOk) << first.err;
+    auto json = nlohmann::json::parse(first.out);
+    auto again = nlohmann::json::parse(RunCommand(args).out);
+    for (const char* key : {"alloc_ns_p50", "alloc_ns_p99", "free_ns_p50",
+                            "free_ns_p99", "wall_s"}) {
+      json.erase(key);
+      again.erase(key);
+    }
+    EXPECT_EQ(json, again) << policy;
+    EXPECT_EQ(json["events"], 5) << policy;
+  }
+}
+
+TEST(ReplayCommandTest, AnExportedTraceGivesTheSameFigures) {
+  const std::string copy =
+      ::testing::TempDir() + "/replay_command_test_copy.csv";
+  const Outcome original = RunCommand({"--trace=" + SmallLog(), "--policy=expandable",
+                                "--export_rmm=" + copy, "--json"});
+  ASSERT_EQ(original.exit_status, kExitOk) << original.err;
+  auto json = nlohmann::json::parse(original.out);
+  auto again = nlohmann::json::parse(
+      RunCommand({"--trace=" + copy, "--policy=expandable", "--json"}).out);
+  for (const char* key : {"trace", "alloc_ns_p50", "alloc_ns_p99",
+                          "free_ns_p50", "free_ns_p99", "wall_s"}) {
+    json.erase(key);
+    again.erase(key);
+  }
+  EXPECT_EQ(json, again);
+}
+
+TEST(ReplayCommandTest, ContentsAreCheckedOnRealStorage) {
+  const Outcome outcome = RunCommand({"--trace=" + SmallLog(), "--storage=real",
+                               "--verify", "--capacity=16MiB", "--json"});
+  EXPECT_EQ(outcome.exit_status, kExitOk) << outcome.err;
+  EXPECT_EQ(nlohmann::json::parse(outcome.out)["content_errors"], 0);
+}
+
+void ExpectOneLine(const Outcome& outcome, int exit_status) {
+  EXPECT_EQ(outcome.exit_status, exit_status);
+  EXPECT_THAT(outcome.out, IsEmpty());
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1)
+      << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("firn_replay: "));
+}
+
+TEST(ReplayCommandTest, ABadFlagIsExitStatus2) {
+  for (const std::string flag :
+       {"--nonsense", "--capacity=0", "--granule=3MiB", "--policy=nobody",
+        "--verify", "--storage=real"}) {
+    std::vector<std::string> args = {"--trace=" + SmallLog(), flag};
+    if (flag == "--storage=real") args.push_back("--policy=buddy");
+    const Outcome outcome = RunCommand(args);
+    ExpectOneLine(outcome, kExitBadInput);
+    EXPECT_THAT(outcome.err, HasSubstr(flag.substr(0, flag.find('='))));
+  }
+}
+
+TEST(ReplayCommandTest, AMissingTraceIsExitStatus2) {
+  const Outcome outcome = RunCommand({"--trace=/no/such/trace.csv"});
+  ExpectOneLine(outcome, kExitBadInput);
+  EXPECT_THAT(outcome.err, HasSubstr("/no/such/trace.csv"));
+}
+
+TEST(ReplayCommandTest, ABadTraceIsExitStatus2) {
+  const std::string file = WriteLog("replay_command_test_bad.csv",
+                                    "1,10:00:00.000000,allocate,0x1000,-4,0\n");
+  const Outcome outcome = RunCommand({"--trace=" + file, "--policy=ideal"});
+  ExpectOneLine(outcome, kExitBadInput);
+  EXPECT_THAT(outcome.err, HasSubstr(file));
+}
+
+TEST(ReplayCommandTest, AnEventThatCannotBeReplayedIsExitStatus1) {
+  const std::string file = WriteLog("replay_command_test_unknown.csv",
+                                    "1,10:00:00.000000,free,0x1000,4,0\n");
+  const Outcome outcome = RunCommand({"--trace=" + file, "--policy=ideal"});
+  ExpectOneLine(outcome, kExitFailure);
+  EXPECT_THAT(outcome.err, HasSubstr(file));
+}
+
+TEST(ReplayCommandTest, HelpGoesToStandardOutput) {
+  const Outcome outcome = RunCommand({"--help"});
+  EXPECT_EQ(outcome.exit_status, kExitOk);
+  EXPECT_THAT(outcome.out, HasSubstr("--trace=SPEC"));
+  EXPECT_THAT(outcome.err, IsEmpty());
+}
+
+}  // namespace
+}  // namespace firn::bench

@@ -1,0 +1,125 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "bench/replay/replay_flags.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/status_matchers.h"
+
+namespace firn::bench {
+namespace {
+
+using ::firn::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+using Args = std::vector<absl::string_view>;
+
+TEST(ReplayFlagsTest, DefaultsAreThoseOfTheHelp) {
+  FIRN_ASSERT_OK_AND_ASSIGN(const ReplayFlags flags,
+                            ParseReplayFlags(Args{"--trace=x.csv"}));
+  EXPECT_EQ(flags.trace, "x.csv");
+  EXPECT_EQ(flags.policy.policy, "firn");
+  EXPECT_EQ(flags.policy.compaction, CompactionMode::kOnDemand);
+  EXPECT_EQ(flags.policy.granule_bytes, uint64_t{2} << 20);
+  EXPECT_EQ(flags.policy.storage, CpuStorage::kGhost);
+  EXPECT_EQ(flags.policy.cost, CostProfile::kA100);
+  EXPECT_FALSE(flags.policy.verify);
+  EXPECT_EQ(flags.capacity.kind, Capacity::Kind::kBytes);
+  EXPECT_EQ(flags.capacity.bytes, uint64_t{80} << 30);
+  EXPECT_FALSE(flags.json);
+  EXPECT_EQ(flags.export_rmm, "");
+}
+
+TEST(ReplayFlagsTest, SetsEveryFlag) {
+  FIRN_ASSERT_OK_AND_ASSIGN(
+      ReplayFlags flags,
+      ParseReplayFlags(Args{
+          "--json", "--verify", "--storage=real", "--compaction=background",
+          "--placement=firn", "--capacity=min", "--granule=4MiB", "--cost=fast",
+          "--export_rmm=out.csv", "--trace=gen:kv,seed=2,days=0.5"}));
+  EXPECT_EQ(flags.trace, "gen:kv,seed=2,days=0.5");
+  EXPECT_EQ(flags.policy.compaction, CompactionMode::kBackground);
+  EXPECT_EQ(flags.policy.granule_bytes, uint64_t{4} << 20);
+  EXPECT_EQ(flags.policy.storage, CpuStorage::kReal);
+  EXPECT_EQ(flags.policy.cost, CostProfile::kFast);
+  EXPECT_TRUE(flags.policy.verify);
+  EXPECT_EQ(flags.capacity.kind, Capacity::Kind::kMinimum);
+  EXPECT_EQ(flags.export_rmm, "out.csv");
+  EXPECT_TRUE(flags.json);
+  FIRN_ASSERT_OK_AND_ASSIGN(
+      flags, ParseReplayFlags(Args{"--trace=x", "--policy=buddy",
+                                   "--compaction=off", "--cost=none"}));
+  EXPECT_EQ(flags.policy.policy, "buddy");
+  EXPECT_EQ(flags.policy.compaction, CompactionMode::kOff);
+  EXPECT_EQ(flags.policy.cost, CostProfile::kNone);
+}
+
+struct BadFlag {
+  Args args;
+  std::vector<std::string> named;  // in the message
+};
+
+TEST(ReplayFlagsTest, EveryErrorIsOneLineThatNamesFlagValueAndRemedy) {
+  const std::vector<BadFlag> cases = {
+      {{"--frobnicate=1"}, {"--frobnicate", "--help"}},
+      {{"trace.csv"}, {"trace.csv", "--name=value"}},
+      {{"--trace="}, {"--trace", "file"}},
+      {{"--trace"}, {"--trace", "--trace=VALUE"}},
+      {{}, {"--trace is missing"}},
+      {{"--trace=x", "--policy=worst_fit"},
+       {"--policy", "worst_fit", "firn, free_list, buddy, expandable, paged"}},
+      {{"--trace=x", "--policy=stitching"}, {"--policy", "stitching"}},
+      {{"--trace=x", "--compaction=on"},
+       {"--compaction", "'on'", "on_demand", "background"}},
+      {{"--trace=x", "--placement=slab"}, {"--placement", "slab", "firn"}},
+      {{"--trace=x", "--capacity=0"}, {"--capacity", "'0'", "more than 0"}},
+      {{"--trace=x", "--capacity=0GiB"}, {"--capacity", "'0GiB'"}},
+      {{"--trace=x", "--capacity=lots"}, {"--capacity", "lots", "1.02x"}},
+      {{"--trace=x", "--capacity=1MiB"}, {"--capacity", "1MiB", "2MiB"}},
+      {{"--trace=x", "--granule=3MiB"}, {"--granule", "3MiB", "2MiB"}},
+      {{"--trace=x", "--granule=6MiB"}, {"--granule", "6MiB", "2MiB"}},
+      {{"--trace=x", "--granule=1MiB"}, {"--granule", "1MiB", "2MiB"}},
+      {{"--trace=x", "--granule=0"}, {"--granule", "'0'", "2MiB"}},
+      {{"--trace=x", "--granule=2GiB"}, {"--granule", "2GiB", "1GiB"}},
+      {{"--trace=x", "--storage=tape"}, {"--storage", "tape", "ghost, real"}},
+      {{"--trace=x", "--storage=real", "--policy=paged"},
+       {"--storage", "real", "paged"}},
+      {{"--trace=x", "--cost=h100"}, {"--cost", "h100", "a100, fast, none"}},
+      {{"--trace=x", "--verify"}, {"--verify", "ghost", "--storage=real"}},
+      {{"--trace=x", "--verify=yes"}, {"--verify", "no value"}},
+      {{"--trace=x", "--export_rmm="}, {"--export_rmm", "file"}},
+      {{"--trace=x", "--export_snapshot=y"}, {"--export_snapshot", "version"}},
+      {{"--trace=x", "--idle_share=0.05"}, {"--idle_share", "version"}},
+      {{"--trace=x", "--json", "--json"}, {"--json", "twice"}},
+  };
+  for (const BadFlag& bad : cases) {
+    const absl::Status status = ParseReplayFlags(bad.args).status();
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument,
+                                 Not(HasSubstr("\n"))));
+    for (const std::string& named : bad.named) {
+      EXPECT_THAT(std::string(status.message()), HasSubstr(named));
+    }
+  }
+}
+
+TEST(ReplayFlagsTest, HelpNeedsNothingElseAndNamesEveryFlag) {
+  FIRN_ASSERT_OK_AND_ASSIGN(const ReplayFlags flags,
+                            ParseReplayFlags(Args{"--help"}));
+  EXPECT_TRUE(flags.help);
+  for (const absl::string_view flag :
+       {"--trace", "--policy", "--compaction", "--placement", "--capacity",
+        "--granule", "--storage", "--cost", "--verify", "--export_rmm",
+        "--json"}) {
+    EXPECT_THAT(ReplayHelp(), HasSubstr(std::string(flag)));
+  }
+}
+
+}  // namespace
+}  // namespace firn::bench

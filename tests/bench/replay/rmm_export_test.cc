@@ -1,0 +1,87 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "bench/replay/rmm_export.h"
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/bench/replay/event_list.h"
+#include "tests/support/status_matchers.h"
+
+namespace firn::bench {
+namespace {
+
+using ::firn::testing::StatusIs;
+using ::testing::HasSubstr;
+
+std::string TestFile(const std::string& name) {
+  return ::testing::TempDir() + "/" + name;
+}
+
+std::string ReadFile(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+TEST(RmmExportTest, WritesOneLineAnEvent) {
+  TraceEvent late_free = Free(90'061'000'007, 0, 512);  // 25:01:01.000007
+  late_free.stream = 0x1f;
+  EventList trace(
+      {Alloc(0, 0, 512), Alloc(1'500'000, 2, 1'000'000), Probe(9), late_free});
+  const std::string file = TestFile("rmm_export_test_lines.csv");
+  FIRN_ASSERT_OK(ExportRmmLog(&trace, file));
+  EXPECT_EQ(ReadFile(file),
+            "Thread,Time,Action,Pointer,Size,Stream\n"
+            "0,00:00:00.000000,allocate,0x7f0000000000,512,0\n"
+            "0,00:00:01.500000,allocate,0x7f0000000400,1000000,0\n"
+            "0,25:01:01.000007,free,0x7f0000000000,512,0x1f\n");
+}
+
+TEST(RmmExportTest, ReadsBackAsTheSameTrace) {
+  std::vector<TraceEvent> events = {Alloc(0, 0, 512), Alloc(10, 1, 4096),
+                                    Free(10, 0, 512), Alloc(20, 0, 7),
+                                    Free(3'600'000'000, 1, 4096)};
+  EventList trace(events);
+  const std::string file = TestFile("rmm_export_test_round.csv");
+  FIRN_ASSERT_OK(ExportRmmLog(&trace, file));
+  FIRN_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<TraceSource> again,
+                            OpenTrace(file));
+  for (const TraceEvent& expected : events) {
+    TraceEvent event;
+    ASSERT_THAT(again->Next(&event), testing::IsOkAndHolds(true));
+    EXPECT_EQ(event.kind, expected.kind);
+    EXPECT_EQ(event.time_us, expected.time_us);
+    EXPECT_EQ(event.id, expected.id);
+    EXPECT_EQ(event.bytes, expected.bytes);
+  }
+  TraceEvent event;
+  EXPECT_THAT(again->Next(&event), testing::IsOkAndHolds(false));
+}
+
+TEST(RmmExportTest, SaysWhyAFileCannotBeWritten) {
+  EventList trace({Alloc(0, 0, 512)});
+  const std::string file = TestFile("no/such/folder/x.csv");
+  EXPECT_THAT(
+      ExportRmmLog(&trace, file),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               ::testing::AllOf(HasSubstr(file), HasSubstr("No such file"))));
+}
+
+TEST(RmmExportTest, ReturnsTheTracesError) {
+  EventList trace({}, absl::InvalidArgumentError("line 2"));
+  EXPECT_THAT(ExportRmmLog(&trace, TestFile("rmm_export_test_error.csv")),
+              StatusIs(absl::StatusCode::kInvalidArgument, "line 2"));
+}
+
+}  // namespace
+}  // namespace firn::bench
