@@ -26,6 +26,14 @@ int GapIndex::NextBin(int bin) const {
   return kNoBin;
 }
 
+GranuleId GapIndex::FirstAtLeast(uint32_t quanta) const {
+  int bin = BinOf(quanta);
+  // The bin of `quanta` will do only where `quanta` is the least it holds.
+  if (quanta > 1 && BinOf(quanta - 1) == bin) ++bin;
+  bin = NextBin(bin);
+  return bin == kNoBin ? GranuleId() : heads_[static_cast<size_t>(bin)];
+}
+
 void GapIndex::Unlink(GranuleId granule) {
   Node& node = nodes_[granule.value()];
   const size_t bin = static_cast<size_t>(node.bin);

@@ -44,6 +44,10 @@ class GapIndex {
     return GranuleId();
   }
 
+  // A granule whose gap is `quanta` or more for certain: from the first bin
+  // that holds no smaller ones. None if all such bins are empty.
+  GranuleId FirstAtLeast(uint32_t quanta) const;
+
  private:
   static constexpr int kNoBin = -1;
   static constexpr int kBinCount = 192;

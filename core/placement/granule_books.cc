@@ -310,10 +310,10 @@ Gap GranuleBooks::FindGap(uint32_t quanta, uint32_t alignment_quanta) const {
   for (const GapIndex* index : {&gaps_with_spare_, &gaps_without_spare_}) {
     gap.granule = index->Find(quanta, kGapTries, accept);
     if (!gap.granule.is_none()) return gap;
-    // Where the smallest bins held nothing, a gap that fits for certain.
-    gap.granule =
-        index->Find(quanta + quanta / 8 + alignment_quanta, 1, accept);
-    if (!gap.granule.is_none()) return gap;
+    // Gaps too small, or aligned badly, must not hide one that is large enough
+    // wherever it starts.
+    gap.granule = index->FirstAtLeast(quanta + alignment_quanta - 1);
+    if (!gap.granule.is_none() && accept(gap.granule)) return gap;
   }
   return Gap();
 }

@@ -25,8 +25,7 @@ namespace {
 
 // Marks the extents of a virtual granule; false where one was marked before.
 bool Mark(const Snapshot& snapshot, uint32_t vg, std::vector<bool>* live) {
-  for (const OffsetInterval& extent :
-       snapshot.ExtentsOf(snapshot.vgs[vg])) {
+  for (const OffsetInterval& extent : snapshot.ExtentsOf(snapshot.vgs[vg])) {
     for (uint32_t i = extent.lo; i < extent.hi; ++i) {
       if ((*live)[i]) return false;
       (*live)[i] = true;

@@ -49,8 +49,8 @@ Stripes RandomStripes(uint64_t seed, uint32_t colour_count,
       const uint32_t lo = colour * width;
       Extents extents = {Extent(lo, lo + random.Between(1, width / 2))};
       if (random.OneIn(2)) {
-        extents.push_back(Extent(lo + width / 2 + random.Between(1, width / 4),
-                                 lo + width));
+        extents.push_back(
+            Extent(lo + width / 2 + random.Between(1, width / 4), lo + width));
       }
       vgs.push_back(extents);
     }
@@ -129,9 +129,9 @@ TEST_P(PlannerStripesTest, FreeingMCopiesTheMSparsestForEveryM) {
       limits.wanted_granules = freed;
       const Plan plan = MakePlan(stripes.snapshot, limits);
       ASSERT_EQ(plan.emptied_granules, freed) << seed;
-      ASSERT_EQ(plan.copied_quanta,
-                std::accumulate(live.begin(), live.begin() + freed,
-                                uint64_t{0}))
+      ASSERT_EQ(
+          plan.copied_quanta,
+          std::accumulate(live.begin(), live.begin() + freed, uint64_t{0}))
           << seed << ": " << freed;
     }
   }

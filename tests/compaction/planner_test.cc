@@ -70,18 +70,18 @@ TEST(PlannerTest, GranulesThatOverlapStayApart) {
 }
 
 TEST(PlannerTest, InterleavedExtentsMerge) {
-  const Plan plan = PlanOf(
-      SnapshotBuilder(64)
-          .Granule({{Extent(0, 4), Extent(8, 12), Extent(16, 20)}})
-          .Granule({{Extent(4, 8), Extent(12, 16)}}));
+  const Plan plan =
+      PlanOf(SnapshotBuilder(64)
+                 .Granule({{Extent(0, 4), Extent(8, 12), Extent(16, 20)}})
+                 .Granule({{Extent(4, 8), Extent(12, 16)}}));
   EXPECT_THAT(MovesOf(plan), ElementsAre(Move(1, 1, 0)));
 }
 
 TEST(PlannerTest, AVirtualGranuleGoesToTheFullestHostThatFits) {
   const Plan plan = PlanOf(SnapshotBuilder(64)
-                               .Granule({{Extent(0, 20)}})    // 20, fits
-                               .Granule({{Extent(10, 50)}})   // 40, overlaps
-                               .Granule({{Extent(0, 30)}})    // 30, fits
+                               .Granule({{Extent(0, 20)}})     // 20, fits
+                               .Granule({{Extent(10, 50)}})    // 40, overlaps
+                               .Granule({{Extent(0, 30)}})     // 30, fits
                                .Granule({{Extent(40, 42)}}));  // the source
   EXPECT_EQ(MovesOf(plan).front(), Move(3, 3, 2));
 }
@@ -118,17 +118,21 @@ TEST(PlannerTest, VirtualGranulesOfASourceMayPart) {
   EXPECT_EQ(plan.copied_quanta, 14u);
 }
 
+// A host of 40 quanta; a source whose larger part fits there and whose smaller
+// part fits nowhere; and one that wants the place which that larger part had
+// tried.
+SnapshotBuilder HalfFittingSource() {
+  return SnapshotBuilder(64)
+      .Granule({{Extent(0, 40)}})
+      .Granule({{Extent(40, 46)}, {Extent(0, 1), Extent(50, 52)}})
+      .Granule({{Extent(40, 51)}});
+}
+
 TEST(PlannerTest, ASourceMovesWhollyOrNotAtAllAndLeavesNoTrace) {
-  const Plan plan = PlanOf(
-      SnapshotBuilder(64)
-          .Granule({{Extent(0, 40)}})
-          // Fits nowhere in part: [0, 3) is taken everywhere.
-          .Granule({{Extent(40, 43)}, {Extent(0, 3)}})
-          // Wants the place that the first part of the other had tried.
-          .Granule({{Extent(40, 48)}}));
+  const Plan plan = PlanOf(HalfFittingSource());
   EXPECT_THAT(MovesOf(plan), ElementsAre(Move(3, 2, 0)));
   EXPECT_EQ(plan.emptied_granules, 1u);
-  EXPECT_EQ(plan.copied_quanta, 8u);
+  EXPECT_EQ(plan.copied_quanta, 11u);
   EXPECT_EQ(plan.rejected_sources, 1u);
 }
 
@@ -188,7 +192,8 @@ TEST(PlannerTest, GranulesOfAnOddNumberOfQuantaArePlannedToo) {
               IsEmpty());
 }
 
-// --- Limits -------------------------------------------------------------------
+// --- Limits
+// -------------------------------------------------------------------
 
 // Three sources of 1, 2 and 3 quanta, in 1, 2 and 1 virtual granules, and a
 // host.
@@ -274,12 +279,7 @@ TEST(PlannerLimitsTest, MappingsWithoutLiveBytesCountAsWell) {
 TEST(PlannerLimitsTest, TheMappingsOfASourceThatFailedCountNoMore) {
   PlanLimits limits;
   limits.max_mappings_per_granule = 2;
-  const Plan plan = MakePlan(SnapshotBuilder(64)
-                                 .Granule({{Extent(0, 40)}})
-                                 .Granule({{Extent(40, 43)}, {Extent(0, 3)}})
-                                 .Granule({{Extent(50, 58)}})
-                                 .Build(),
-                             limits);
+  const Plan plan = MakePlan(HalfFittingSource().Build(), limits);
   EXPECT_THAT(MovesOf(plan), ElementsAre(Move(3, 2, 0)));
 }
 

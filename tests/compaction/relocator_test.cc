@@ -42,7 +42,7 @@ class SlowCopyDriver : public DriverWrapper {
                                StreamHandle stream) override {
     if (slow_) {
       device_->LaunchKernel(stream, {},
-                            [] { absl::SleepFor(absl::Milliseconds(5)); });
+                            [] { absl::SleepFor(absl::Milliseconds(2)); });
     }
     const DriverResult result =
         DriverWrapper::MemcpyDtoDAsync(dst, src, bytes, stream);
@@ -68,12 +68,12 @@ class SlowCopyDriver : public DriverWrapper {
 class Scene {
  public:
   Scene() {
-    FIRN_EXPECT_OK(memory_.table().Apply(
-        {MapTo(0, granule(0)), MapTo(1, granule(1)), MapTo(2, granule(2)),
-         MapTo(3, granule(2))}));
+    FIRN_EXPECT_OK(
+        memory_.table().Apply({MapTo(0, granule(0)), MapTo(1, granule(1)),
+                               MapTo(2, granule(2)), MapTo(3, granule(2))}));
     for (uint32_t vg = 0; vg < 4; ++vg) Fill(vg);
-    auto created =
-        Relocator::Create(&slow_copies_, &memory_.addresses(), &memory_.table());
+    auto created = Relocator::Create(&slow_copies_, &memory_.addresses(),
+                                     &memory_.table());
     EXPECT_TRUE(created.ok()) << created.status();
     relocator_ = *std::move(created);
     faults().Reset();
@@ -133,12 +133,12 @@ class Scene {
   void Fill(uint32_t vg) {
     const std::vector<uint32_t> words = PatternOf(vg, kTestGranuleBytes);
     for (const OffsetInterval& extent : extents_[vg]) {
-      WriteWords(memory_.device(),
-                 memory_.AddressOf(vg) + QuantaToBytes(extent.lo),
-                 {words.begin() + static_cast<std::ptrdiff_t>(
-                                      extent.lo * kWordsPerQuantum),
-                  words.begin() + static_cast<std::ptrdiff_t>(
-                                      extent.hi * kWordsPerQuantum)});
+      WriteWords(
+          memory_.device(), memory_.AddressOf(vg) + QuantaToBytes(extent.lo),
+          {words.begin() +
+               static_cast<std::ptrdiff_t>(extent.lo * kWordsPerQuantum),
+           words.begin() +
+               static_cast<std::ptrdiff_t>(extent.hi * kWordsPerQuantum)});
     }
   }
 
@@ -245,9 +245,9 @@ TEST(RelocatorTest, WhicheverCallFailsNothingMovesAndARetrySucceeds) {
     Scene scene;
     scene.copies().set_slow(true);
     scene.faults().FailNth(n, DriverResult::kUnknown);
-    EXPECT_THAT(scene.relocator().Relocate(scene.BothMoves()),
-                StatusIs(absl::StatusCode::kInternal,
-                         HasSubstr("CUDA_ERROR_UNKNOWN")));
+    EXPECT_THAT(
+        scene.relocator().Relocate(scene.BothMoves()),
+        StatusIs(absl::StatusCode::kInternal, HasSubstr("CUDA_ERROR_UNKNOWN")));
     // The host may be given away now: nothing may still be writing to it.
     EXPECT_EQ(scene.copies().done(), scene.copies().queued());
     scene.copies().set_slow(false);

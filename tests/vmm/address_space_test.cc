@@ -70,8 +70,8 @@ TEST_F(AddressSpaceTest, ReservesWhatIsAskedForAlignedToTheGranule) {
 
 TEST_F(AddressSpaceTest, GranulesLargerThanTheDevicesAreAlignedToo) {
   constexpr uint64_t kLarge = uint64_t{4} << 20;
-  FIRN_ASSERT_OK_AND_ASSIGN(
-      const auto space, AddressSpace::Reserve(device_.get(), kLarge, 3, 3));
+  FIRN_ASSERT_OK_AND_ASSIGN(const auto space,
+                            AddressSpace::Reserve(device_.get(), kLarge, 3, 3));
   EXPECT_EQ(space->base() % kLarge, 0u);
   EXPECT_THAT(space->VgOf(space->base() + 3 * kLarge - 1),
               Optional(VgIndex(2)));

@@ -192,9 +192,9 @@ TEST_F(GranuleStoreTest, GiveBackRestoresCacheAndDeviceExactly) {
   // The same acquisition again takes the same cached granules in the same
   // order.
   const Acquisition third = Acquire(3);
-  EXPECT_THAT(third.granules,
-              ElementsAre(second.granules[0], second.granules[1],
-                          second.granules[2]));
+  EXPECT_THAT(
+      third.granules,
+      ElementsAre(second.granules[0], second.granules[1], second.granules[2]));
 }
 
 TEST_F(GranuleStoreTest, GiveBackOfNothingDoesNothing) {
@@ -276,7 +276,8 @@ TEST_F(GranuleStoreTest, RandomUseKeepsCountsInLineWithTheDevice) {
     std::vector<GranuleId> out;
     for (int step = 0; step < 200; ++step) {
       driver_.Reset();
-      if (random.OneIn(3)) driver_.FailNth(random.Below(4), DriverResult::kUnknown);
+      if (random.OneIn(3))
+        driver_.FailNth(random.Below(4), DriverResult::kUnknown);
       switch (random.Below(4)) {
         case 0: {
           Acquisition acquisition;

@@ -34,8 +34,7 @@ constexpr uint32_t kVgs = 16;
 class Scene {
  public:
   explicit Scene(CpuStorage storage)
-      : real_(storage == CpuStorage::kReal),
-        memory_(storage, kGranules, kVgs) {
+      : real_(storage == CpuStorage::kReal), memory_(storage, kGranules, kVgs) {
     FIRN_EXPECT_OK(memory_.table().Apply(
         {MapTo(0, granule(0)), MapTo(1, granule(1)), MapTo(2, granule(2)),
          MapTo(3, granule(3)), MapTo(5, granule(3)), MapTo(8, granule(4)),
@@ -44,9 +43,15 @@ class Scene {
       for (const uint32_t vg : {0u, 1u, 2u, 3u, 8u, 9u}) memory_.Write(vg, vg);
     }
     change_ = {
-        MapTo(9, granule(8)),  MapTo(0, granule(3)), Unmap(1),
-        MapTo(2, granule(9)),  MapTo(4, granule(6)), Unmap(5),
-        MapTo(11, granule(1)), Unmap(8),             MapTo(12, granule(2)),
+        MapTo(9, granule(8)),
+        MapTo(0, granule(3)),
+        Unmap(1),
+        MapTo(2, granule(9)),
+        MapTo(4, granule(6)),
+        Unmap(5),
+        MapTo(11, granule(1)),
+        Unmap(8),
+        MapTo(12, granule(2)),
     };
     memory_.faults().Reset();
   }
@@ -82,7 +87,8 @@ class Scene {
       const GranuleId granule = table().granule(VgIndex(vg));
       view.granules.push_back(granule);
       view.generations.push_back(table().generation(VgIndex(vg)));
-      if (real_ && !granule.is_none()) view.contents.push_back(memory_.Read(vg));
+      if (real_ && !granule.is_none())
+        view.contents.push_back(memory_.Read(vg));
     }
     view.mapped_vgs = table().mapped_vgs();
     return view;
@@ -126,7 +132,8 @@ TEST(MappingTableRollbackTest, TheChangeTakesThePartsThatTheseTestsNeed) {
   EXPECT_EQ(CallsOfTheChange(), kCallsOfTheChange);
 }
 
-TEST(MappingTableRollbackTest, WhicheverCallFailsEverythingIsAsItWasAndRetries) {
+TEST(MappingTableRollbackTest,
+     WhicheverCallFailsEverythingIsAsItWasAndRetries) {
   for (uint64_t n = 0; n < kCallsOfTheChange; ++n) {
     SCOPED_TRACE(n);
     Scene scene(CpuStorage::kReal);
@@ -233,11 +240,11 @@ TEST_P(LostMappingTest, EverythingElseGoesOnWorking) {
   MappingTable& table = scene_.table();
   MappedMemory& memory = scene_.memory();
   EXPECT_EQ(memory.Read(3), PatternOf(3, kTestGranuleBytes));
-  FIRN_EXPECT_OK(table.Apply({MapTo(14, scene_.granule(10)),
-                              MapTo(15, scene_.granule(11))}));
+  FIRN_EXPECT_OK(table.Apply(
+      {MapTo(14, scene_.granule(10)), MapTo(15, scene_.granule(11))}));
   memory.Write(14, 40);
-  FIRN_EXPECT_OK(table.Apply({MapTo(14, scene_.granule(11)),
-                              MapTo(15, scene_.granule(10))}));
+  FIRN_EXPECT_OK(table.Apply(
+      {MapTo(14, scene_.granule(11)), MapTo(15, scene_.granule(10))}));
   EXPECT_EQ(memory.Read(15), PatternOf(40, kTestGranuleBytes));
   FIRN_EXPECT_OK(table.Apply({Unmap(14), MapTo(3, scene_.granule(10))}));
   EXPECT_EQ(memory.Read(3), PatternOf(40, kTestGranuleBytes));

@@ -167,9 +167,9 @@ TEST_F(MappingTableTest, EachChangeOfAVirtualGranuleRaisesItsGeneration) {
 
 TEST_F(MappingTableTest, TwoChangesOfOneVirtualGranuleAreRefused) {
   MapAndFill(0, 2);
-  EXPECT_THAT(table().Apply({MapTo(0, granule(5)), Unmap(1),
-                             MapTo(0, granule(6))}),
-              StatusIs(absl::StatusCode::kInternal, HasSubstr("twice")));
+  EXPECT_THAT(
+      table().Apply({MapTo(0, granule(5)), Unmap(1), MapTo(0, granule(6))}),
+      StatusIs(absl::StatusCode::kInternal, HasSubstr("twice")));
   EXPECT_EQ(table().granule(VgIndex(0)), granule(0));
   EXPECT_EQ(memory_.Read(1), PatternOf(1, kTestGranuleBytes));
   FIRN_EXPECT_OK(table().CheckInvariants());
@@ -192,9 +192,9 @@ TEST_F(MappingTableTest, SetAccessThatStaysNotReadyFailsTheWhole) {
     memory_.faults().FailNthOf(DriverCall::kMemSetAccess, i,
                                DriverResult::kNotReady);
   }
-  EXPECT_THAT(table().Apply({MapTo(0, granule(1)), MapTo(1, granule(2))}),
-              StatusIs(absl::StatusCode::kUnavailable,
-                       HasSubstr("cuMemSetAccess")));
+  EXPECT_THAT(
+      table().Apply({MapTo(0, granule(1)), MapTo(1, granule(2))}),
+      StatusIs(absl::StatusCode::kUnavailable, HasSubstr("cuMemSetAccess")));
   EXPECT_LE(memory_.faults().failures(), 8u) << "no bound on the tries";
   memory_.faults().Reset();
   FIRN_EXPECT_OK(table().lost_status());

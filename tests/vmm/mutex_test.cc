@@ -116,8 +116,8 @@ TEST(CondVarTest, AWaitWithoutSignalTimesOutAndHoldsTheLockAgain) {
   const MutexLock lock(&shared.mutex);
   const absl::Time start = absl::Now();
   // Wake-ups may be spurious, but not for ever.
-  while (!shared.changed.WaitWithTimeout(&shared.mutex,
-                                         absl::Milliseconds(20))) {
+  while (
+      !shared.changed.WaitWithTimeout(&shared.mutex, absl::Milliseconds(20))) {
   }
   EXPECT_GE(absl::Now() - start, absl::Milliseconds(19));
   EXPECT_FALSE(shared.TryLockElsewhere());
@@ -128,8 +128,8 @@ TEST(CondVarTest, AWaitForNoTimeAtAllTimesOut) {
   const MutexLock lock(&shared.mutex);
   EXPECT_TRUE(
       shared.changed.WaitWithTimeout(&shared.mutex, absl::ZeroDuration()));
-  EXPECT_TRUE(shared.changed.WaitWithTimeout(&shared.mutex,
-                                             -absl::InfiniteDuration()));
+  EXPECT_TRUE(
+      shared.changed.WaitWithTimeout(&shared.mutex, -absl::InfiniteDuration()));
 }
 
 // Waits until `count` is set, and tells whether any wait timed out before.

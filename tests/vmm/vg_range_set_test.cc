@@ -135,8 +135,7 @@ TEST(VgRangeSetTest, WalksByLengthMeetEveryRangeOnceInBothDirections) {
        range = set.PreviousByLength(*range)) {
     down.push_back(*range);
   }
-  EXPECT_THAT(down,
-              ElementsAre(Vgs(0, 8), Vgs(20, 3), Vgs(10, 3), Vgs(30, 1)));
+  EXPECT_THAT(down, ElementsAre(Vgs(0, 8), Vgs(20, 3), Vgs(10, 3), Vgs(30, 1)));
 }
 
 // A walk may take ranges out of the set as it goes.
@@ -239,9 +238,9 @@ TEST(VgRangeSetTest, RandomChangesGiveTheSameRangesAsASetOfGranules) {
         }
       }
       const uint32_t wanted = random.Between(1, 8);
-      const auto fit = std::find_if(
-          expected.begin(), expected.end(),
-          [wanted](VgRange part) { return part.count >= wanted; });
+      const auto fit =
+          std::find_if(expected.begin(), expected.end(),
+                       [wanted](VgRange part) { return part.count >= wanted; });
       ASSERT_EQ(set.BestFit(wanted), fit == expected.end()
                                          ? std::nullopt
                                          : std::optional<VgRange>(*fit));

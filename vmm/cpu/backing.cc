@@ -13,7 +13,6 @@
 #include <cstring>
 
 #include "absl/base/attributes.h"
-#include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "firn/vmm/cpu/cpu_driver.h"
@@ -66,7 +65,7 @@ absl::StatusOr<std::unique_ptr<Backing>> Backing::Create(
     return absl::UnavailableError(
         absl::StrCat("memfd_create: ", strerror(error)));
   }
-  return absl::WrapUnique(
+  return std::unique_ptr<Backing>(
       new Backing(granularity_bytes, poison, fd, window, window_bytes));
 }
 

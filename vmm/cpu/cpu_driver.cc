@@ -7,9 +7,9 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "firn/vmm/cpu/backing.h"
 #include "firn/vmm/cpu/device_memory.h"
 #include "firn/vmm/cpu/fault_guard.h"

@@ -50,9 +50,9 @@ struct KernelRange {
 };
 
 // Copies from and to host memory are asynchronous throughout: the host buffer
-// must stay until the copy is done. Copies and fills with a bad address are
-// refused with kInvalidValue; if the address turns bad before they run, the
-// device is lost. So it is with copies whose two ranges overlap: refused.
+// must stay until the copy is done. A copy or fill with a bad address, and a
+// copy whose two ranges overlap, is refused with kInvalidValue; if an address
+// turns bad before the work runs, the device is lost.
 // Destruction waits for all work and unmaps everything.
 class CpuDriver : public Driver {
  public:
