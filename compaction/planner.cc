@@ -45,10 +45,15 @@ class CoarseMask {
   const uint32_t quanta_per_bit_;
 };
 
-struct Host {
+// What a search for a host looks at first, packed for the scan.
+struct CoarseMasks {
   uint64_t touched = 0;
   uint64_t covered = 0;
-  uint32_t granule = 0;  // index into Snapshot::granules
+};
+
+struct Host {
+  uint32_t granule = 0;      // index into Snapshot::granules
+  uint32_t live_quanta = 0;  // in the snapshot
   uint32_t mappings = 0;
   bool is_source = false;
   bool took_in = false;
@@ -70,15 +75,24 @@ class Planner {
       return live_a != live_b ? live_a > live_b : a < b;
     });
     hosts_.reserve(order.size());
+    masks_.reserve(order.size());
+    free_before_.reserve(order.size());
+    uint64_t free_quanta = 0;
     for (const uint32_t index : order) {
+      const SnapshotGranule& granule = snapshot.granules[index];
       Host host;
       host.granule = index;
-      host.mappings = snapshot.granules[index].mappings;
-      for (const SnapshotVg& vg : snapshot.VgsOf(snapshot.granules[index])) {
-        host.touched |= coarse_.Touched(snapshot.ExtentsOf(vg));
-        host.covered |= coarse_.Covered(snapshot.ExtentsOf(vg));
-      }
+      host.live_quanta = granule.live_quanta;
+      host.mappings = granule.mappings;
       hosts_.push_back(host);
+      CoarseMasks masks;
+      for (const SnapshotVg& vg : snapshot.VgsOf(granule)) {
+        masks.touched |= coarse_.Touched(snapshot.ExtentsOf(vg));
+        masks.covered |= coarse_.Covered(snapshot.ExtentsOf(vg));
+      }
+      masks_.push_back(masks);
+      free_before_.push_back(free_quanta);
+      free_quanta += snapshot.quanta_per_granule - granule.live_quanta;
     }
   }
 
@@ -131,7 +145,7 @@ class Planner {
         }
         return false;
       }
-      undo_.push_back({host_rank, hosts_[host_rank], vg});
+      undo_.push_back({host_rank, hosts_[host_rank], masks_[host_rank], vg});
       TakeIn(host_rank, vg);
       plan_.moves.push_back({vg, source_index, hosts_[host_rank].granule});
     }
@@ -146,21 +160,32 @@ class Planner {
     const auto extents = snapshot_.ExtentsOf(snapshot_.vgs[vg]);
     const uint64_t touched = coarse_.Touched(extents);
     const uint64_t covered = coarse_.Covered(extents);
-    for (size_t rank = 0; rank < source_rank; ++rank) {
-      const Host& host = hosts_[rank];
+    for (size_t rank = FirstWithRoomFor(snapshot_.vgs[vg].live_quanta);
+         rank < source_rank; ++rank) {
+      const CoarseMasks& masks = masks_[rank];
       // Where one side covers a bit, the other may not touch it.
-      if ((host.covered & touched) != 0 || (host.touched & covered) != 0) {
+      if ((masks.covered & touched) != 0 || (masks.touched & covered) != 0) {
         continue;
       }
+      const Host& host = hosts_[rank];
       if (host.is_source || host.mappings >= limits_.max_mappings_per_granule) {
         continue;
       }
-      if ((host.touched & touched) != 0 && !Fits(host.granule, extents)) {
+      if ((masks.touched & touched) != 0 && !Fits(host.granule, extents)) {
         continue;
       }
       return rank;
     }
     return source_rank;
+  }
+
+  // The first rank whose granule had so many quanta free in the snapshot.
+  size_t FirstWithRoomFor(uint32_t quanta) const {
+    const uint32_t most_live = snapshot_.quanta_per_granule - quanta;
+    const auto first = std::partition_point(
+        hosts_.begin(), hosts_.end(),
+        [&](const Host& host) { return host.live_quanta > most_live; });
+    return static_cast<size_t>(first - hosts_.begin());
   }
 
   bool Fits(uint32_t granule, absl::Span<const OffsetInterval> extents) {
@@ -191,8 +216,8 @@ class Planner {
     const auto extents = snapshot_.ExtentsOf(snapshot_.vgs[vg]);
     Occupancy& occupancy = ExactOf(host.granule);
     for (const OffsetInterval& extent : extents) occupancy.Set(extent);
-    host.touched |= coarse_.Touched(extents);
-    host.covered |= coarse_.Covered(extents);
+    masks_[rank].touched |= coarse_.Touched(extents);
+    masks_[rank].covered |= coarse_.Covered(extents);
     ++host.mappings;
     host.took_in = true;
   }
@@ -200,10 +225,12 @@ class Planner {
   struct UndoEntry {
     size_t rank;
     Host before;
+    CoarseMasks masks_before;
     uint32_t vg;
   };
   void Undo(const UndoEntry& entry) {
     hosts_[entry.rank] = entry.before;
+    masks_[entry.rank] = entry.masks_before;
     Occupancy& occupancy = ExactOf(entry.before.granule);
     for (const OffsetInterval& extent :
          snapshot_.ExtentsOf(snapshot_.vgs[entry.vg])) {
@@ -214,8 +241,10 @@ class Planner {
   const Snapshot& snapshot_;
   const PlanLimits limits_;
   const CoarseMask coarse_;
-  std::vector<Host> hosts_;       // fullest first
-  std::vector<Occupancy> exact_;  // by index into Snapshot::granules
+  std::vector<Host> hosts_;            // fullest first
+  std::vector<CoarseMasks> masks_;     // by rank
+  std::vector<uint64_t> free_before_;  // free quanta of lower ranks, by rank
+  std::vector<Occupancy> exact_;       // by index into Snapshot::granules
   std::vector<uint32_t> largest_first_;
   std::vector<UndoEntry> undo_;
   Plan plan_;

@@ -336,15 +336,26 @@ void WindowAllocator::Free(BlockStart start) {
 void WindowAllocator::AppendLiveExtents(
     uint32_t window_index, std::vector<OffsetInterval>* extents) const {
   const Window& window = windows_[window_index];
-  const size_t first = extents->size();
-  for (uint32_t slot = 0; slot < window.slots; ++slot) {
-    if (!TestBit(window.live_slots, slot)) continue;
-    const OffsetInterval interval = SlotInterval(window, slot);
-    if (extents->size() > first && extents->back().hi == interval.lo) {
-      extents->back().hi = interval.hi;
+  const uint32_t lo = books_->vg(window.vg).window.lo;
+  // Runs of live slots, a word of the bitmap at a time.
+  uint32_t slot = 0;
+  while (slot < window.slots) {
+    const uint32_t bit = slot % 64;
+    const uint64_t rest = window.live_slots[slot / 64] >> bit;
+    if ((rest & 1) == 0) {
+      slot +=
+          rest == 0 ? 64 - bit : static_cast<uint32_t>(absl::countr_zero(rest));
+      continue;
+    }
+    const uint32_t run = static_cast<uint32_t>(absl::countr_one(rest));
+    const OffsetInterval interval =
+        IntervalAt(lo + slot * window.slot_quanta, run * window.slot_quanta);
+    if (slot > 0 && bit == 0 && TestBit(window.live_slots, slot - 1)) {
+      extents->back().hi = interval.hi;  // goes on from the word before
     } else {
       extents->push_back(interval);
     }
+    slot += run;
   }
 }
 
