@@ -39,7 +39,9 @@ struct PolicyReport {
   uint64_t bytes_copied = 0;
   uint64_t bytes_recovered = 0;
   uint64_t granules_moved = 0;
-  // Least number of bytes in whole granules any placement could use now.
+  // Least bytes in whole granules for what is live now: where blocks cannot
+  // change their offset within a granule (firn), what moving could reach; else
+  // live bytes, rounded up.
   uint64_t lower_bound_bytes = 0;
   // One entry a compaction pass that moved something, modelled.
   std::vector<double> pause_us;

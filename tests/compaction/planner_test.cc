@@ -121,19 +121,22 @@ TEST(PlannerTest, VirtualGranulesOfASourceMayPart) {
 // A host of 40 quanta; a source whose larger part fits there and whose smaller
 // part fits nowhere; and one that wants the place which that larger part had
 // tried.
-SnapshotBuilder HalfFittingSource() {
-  return SnapshotBuilder(64)
+SnapshotBuilder HalfFittingSource(uint32_t quanta_per_granule) {
+  return SnapshotBuilder(quanta_per_granule)
       .Granule({{Extent(0, 40)}})
       .Granule({{Extent(40, 46)}, {Extent(0, 1), Extent(50, 52)}})
       .Granule({{Extent(40, 51)}});
 }
 
 TEST(PlannerTest, ASourceMovesWhollyOrNotAtAllAndLeavesNoTrace) {
-  const Plan plan = PlanOf(HalfFittingSource());
-  EXPECT_THAT(MovesOf(plan), ElementsAre(Move(3, 2, 0)));
-  EXPECT_EQ(plan.emptied_granules, 1u);
-  EXPECT_EQ(plan.copied_quanta, 11u);
-  EXPECT_EQ(plan.rejected_sources, 1u);
+  // Once with a 64th of a granule to each quantum, once with all in one 64th.
+  for (const uint32_t quanta_per_granule : {64u, 4096u}) {
+    const Plan plan = PlanOf(HalfFittingSource(quanta_per_granule));
+    EXPECT_THAT(MovesOf(plan), ElementsAre(Move(3, 2, 0)));
+    EXPECT_EQ(plan.emptied_granules, 1u);
+    EXPECT_EQ(plan.copied_quanta, 11u);
+    EXPECT_EQ(plan.rejected_sources, 1u);
+  }
 }
 
 TEST(PlannerTest, AHostIsNoSourceLater) {
@@ -279,7 +282,7 @@ TEST(PlannerLimitsTest, MappingsWithoutLiveBytesCountAsWell) {
 TEST(PlannerLimitsTest, TheMappingsOfASourceThatFailedCountNoMore) {
   PlanLimits limits;
   limits.max_mappings_per_granule = 2;
-  const Plan plan = MakePlan(HalfFittingSource().Build(), limits);
+  const Plan plan = MakePlan(HalfFittingSource(64).Build(), limits);
   EXPECT_THAT(MovesOf(plan), ElementsAre(Move(3, 2, 0)));
 }
 
@@ -303,17 +306,19 @@ TEST(PlannerLimitsTest, TheSearchEndsAfterFailuresInARow) {
 
 TEST(PlannerLimitsTest, ASuccessStartsTheCountOfFailuresAnew) {
   // In order of fullness from below: fails, moves, fails, moves.
-  const Snapshot snapshot = SnapshotBuilder(64)
-                                .Granule({{Extent(0, 40)}})
-                                .Granule({{Extent(0, 1)}})
-                                .Granule({{Extent(40, 42)}})
-                                .Granule({{Extent(0, 3)}})
-                                .Granule({{Extent(42, 46)}})
-                                .Build();
+  const Snapshot snapshot =
+      SnapshotBuilder(64)
+          .Granule({{Extent(0, 40)}})
+          .Granule({{Extent(0, 1), Extent(40, 41), Extent(44, 45)}})
+          .Granule({{Extent(40, 44)}})
+          .Granule({{Extent(0, 4), Extent(44, 47)}})
+          .Granule({{Extent(44, 52)}})
+          .Build();
   PlanLimits limits;
   limits.max_failures_in_row = 2;
   const Plan plan = MakePlan(snapshot, limits);
   EXPECT_EQ(plan.emptied_granules, 2u);
+  EXPECT_EQ(plan.rejected_sources, 2u);
 }
 
 }  // namespace

@@ -161,17 +161,22 @@ TEST_F(GranuleStoreTest, TheCacheIsEmptiedBeforeAnythingIsCreated) {
   EXPECT_EQ(store.created_total(), 3u);
 }
 
-TEST_F(GranuleStoreTest, AnAcquisitionCanGrow) {
+TEST_F(GranuleStoreTest, AnAcquisitionThatGrewIsGivenBackLikeAnyOther) {
   GranuleStore& store = MakeStore(6);
-  store.Cache(Acquire(1).granules[0]);
+  const GranuleId early = Acquire(1).granules[0];
+  store.Cache(early);
   Acquisition acquisition;
   FIRN_ASSERT_OK(store.AcquireAtMost(2, &acquisition));
-  store.Cache(Acquire(1).granules[0]);
+  const GranuleId late = Acquire(1).granules[0];
+  store.Cache(late);
   FIRN_ASSERT_OK(store.AcquireAtMost(2, &acquisition));
   EXPECT_THAT(acquisition.granules, SizeIs(4));
   store.GiveBack(acquisition);
+  // What came from the cache is there again, and nothing else is held.
   EXPECT_EQ(store.held_granules(), 2u);
   EXPECT_EQ(store.cached_granules(), 2u);
+  EXPECT_TRUE(store.is_cached(early));
+  EXPECT_TRUE(store.is_cached(late));
   EXPECT_EQ(device_granules_held(), 2u);
 }
 

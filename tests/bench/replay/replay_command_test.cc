@@ -73,7 +73,8 @@ TEST(ReplayCommandTest, PrintsOneJsonObjectAndNothingElse) {
 }
 
 TEST(ReplayCommandTest, PrintsATableWithoutJson) {
-  const Outcome outcome = RunCommand({"--trace=" + SmallLog(), "--policy=ideal"});
+  const Outcome outcome =
+      RunCommand({"--trace=" + SmallLog(), "--policy=ideal"});
   EXPECT_EQ(outcome.exit_status, kExitOk);
   EXPECT_THAT(outcome.out, HasSubstr("ideal"));
 }
@@ -119,8 +120,9 @@ TEST(ReplayCommandTest, EveryPolicyReplaysAndGivesTheSameFiguresAgain) {
 TEST(ReplayCommandTest, AnExportedTraceGivesTheSameFigures) {
   const std::string copy =
       ::testing::TempDir() + "/replay_command_test_copy.csv";
-  const Outcome original = RunCommand({"--trace=" + SmallLog(), "--policy=expandable",
-                                "--export_rmm=" + copy, "--json"});
+  const Outcome original =
+      RunCommand({"--trace=" + SmallLog(), "--policy=expandable",
+                  "--export_rmm=" + copy, "--json"});
   ASSERT_EQ(original.exit_status, kExitOk) << original.err;
   auto json = nlohmann::json::parse(original.out);
   auto again = nlohmann::json::parse(
@@ -134,8 +136,9 @@ TEST(ReplayCommandTest, AnExportedTraceGivesTheSameFigures) {
 }
 
 TEST(ReplayCommandTest, ContentsAreCheckedOnRealStorage) {
-  const Outcome outcome = RunCommand({"--trace=" + SmallLog(), "--storage=real",
-                               "--verify", "--capacity=16MiB", "--json"});
+  const Outcome outcome =
+      RunCommand({"--trace=" + SmallLog(), "--storage=real", "--verify",
+                  "--capacity=16MiB", "--json"});
   EXPECT_EQ(outcome.exit_status, kExitOk) << outcome.err;
   EXPECT_EQ(nlohmann::json::parse(outcome.out)["content_errors"], 0);
 }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
 namespace firn::bench {
@@ -26,12 +27,13 @@ inline std::string PickledNumber(uint64_t value, int bytes) {
 }
 
 inline std::string PickledText(absl::string_view text) {
-  return "X" + PickledNumber(text.size(), 4) + std::string(text);
+  return absl::StrCat("X", PickledNumber(text.size(), 4), text);
 }
 
 // LONG1 of 8 bytes.
 inline std::string PickledInteger(int64_t value) {
-  return "\x8a\x08" + PickledNumber(static_cast<uint64_t>(value), 8);
+  return absl::StrCat("\x8a\x08",
+                      PickledNumber(static_cast<uint64_t>(value), 8));
 }
 
 inline std::string PickledList(const std::vector<std::string>& items) {
@@ -43,12 +45,14 @@ inline std::string PickledList(const std::vector<std::string>& items) {
 inline std::string PickledDict(
     std::initializer_list<std::pair<absl::string_view, std::string>> items) {
   std::string text = "}(";
-  for (const auto& [key, value] : items) text += PickledText(key) + value;
+  for (const auto& [key, value] : items) {
+    absl::StrAppend(&text, PickledText(key), value);
+  }
   return text + "u";
 }
 
 inline std::string Pickled(const std::string& value) {
-  return "\x80\x02" + value + ".";
+  return absl::StrCat("\x80\x02", value, ".");
 }
 
 }  // namespace firn::bench

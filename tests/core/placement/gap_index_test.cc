@@ -87,7 +87,7 @@ TEST(GapIndexTest, SmallestBinsAreOfferedFirst) {
 
 TEST(GapIndexTest, FindReturnsWhatIsAccepted) {
   GapIndex index;
-  for (uint32_t i = 0; i < 5; ++i) index.Set(GranuleId(i), 10 << i);
+  for (uint32_t i = 0; i < 5; ++i) index.Set(GranuleId(i), 10u << i);
   const GranuleId found = index.Find(
       1, kAll, [](GranuleId granule) { return granule.value() >= 3; });
   EXPECT_EQ(found, GranuleId(3));
@@ -140,6 +140,23 @@ TEST(GapIndexTest, AGapIsOfferedToAllThatFitsAndHardlyMore) {
   }
 }
 
+TEST(GapIndexTest, FirstAtLeastIsLargeEnoughForCertain) {
+  GapIndex index;
+  EXPECT_TRUE(index.FirstAtLeast(1).is_none());
+  index.Set(GranuleId(0), 70);  // a bin of 64 to 71
+  EXPECT_EQ(index.FirstAtLeast(1), GranuleId(0));
+  EXPECT_EQ(index.FirstAtLeast(64), GranuleId(0));
+  EXPECT_TRUE(index.FirstAtLeast(71).is_none());
+  EXPECT_TRUE(index.FirstAtLeast(72).is_none());
+  index.Set(GranuleId(1), 80);
+  EXPECT_EQ(index.FirstAtLeast(71), GranuleId(1));
+  EXPECT_EQ(index.FirstAtLeast(60), GranuleId(0));
+  index.Set(GranuleId(0), 0);
+  EXPECT_EQ(index.FirstAtLeast(60), GranuleId(1));
+  index.Set(GranuleId(1), 0);
+  EXPECT_TRUE(index.FirstAtLeast(1).is_none());
+}
+
 TEST(GapIndexTest, RandomChangesAgreeWithAMap) {
   for (uint64_t seed = 0; seed < 10; ++seed) {
     SmallRandom random(seed);
@@ -151,6 +168,10 @@ TEST(GapIndexTest, RandomChangesAgreeWithAMap) {
       index.Set(GranuleId(granule), gap);
       gaps[granule] = gap;
       const uint32_t quanta = random.Between(1, 500);
+      const GranuleId certain = index.FirstAtLeast(quanta);
+      if (!certain.is_none()) {
+        ASSERT_GE(gaps[certain.value()], quanta);
+      }
       const std::vector<uint32_t> offered = Offered(index, quanta);
       const std::set<uint32_t> distinct(offered.begin(), offered.end());
       ASSERT_EQ(distinct.size(), offered.size());
@@ -164,6 +185,10 @@ TEST(GapIndexTest, RandomChangesAgreeWithAMap) {
         ASSERT_EQ(index.contains(GranuleId(each)), its_gap > 0);
         if (its_gap >= quanta) {
           ASSERT_EQ(distinct.count(each), 1u);
+        }
+        // A gap of an eighth more is in a bin of its own.
+        if (its_gap > quanta + quanta / 8) {
+          ASSERT_FALSE(certain.is_none());
         }
       }
     }
