@@ -16,14 +16,14 @@ namespace {
 class CoarseMask {
  public:
   explicit CoarseMask(uint32_t quanta_per_granule)
-      : quanta_per_bit_(std::max(1u, quanta_per_granule / 64)) {}
+      : quanta_per_bit_((quanta_per_granule + 63) / 64) {}
 
   // Bits touched by the extents.
   uint64_t Touched(absl::Span<const OffsetInterval> extents) const {
     uint64_t mask = 0;
     for (const OffsetInterval& extent : extents) {
-      const uint32_t first = std::min(63u, extent.lo / quanta_per_bit_);
-      const uint32_t last = std::min(63u, (extent.hi - 1) / quanta_per_bit_);
+      const uint32_t first = extent.lo / quanta_per_bit_;
+      const uint32_t last = (extent.hi - 1) / quanta_per_bit_;
       mask |= (~uint64_t{0} >> (63 - (last - first))) << first;
     }
     return mask;
@@ -35,7 +35,7 @@ class CoarseMask {
       const uint32_t first =
           (extent.lo + quanta_per_bit_ - 1) / quanta_per_bit_;
       const uint32_t end = extent.hi / quanta_per_bit_;
-      if (end <= first || end > 64) continue;
+      if (end <= first) continue;
       mask |= (~uint64_t{0} >> (63 - (end - 1 - first))) << first;
     }
     return mask;
