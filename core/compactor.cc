@@ -40,7 +40,8 @@ void Compactor::FillSnapshot() {
     granule.granule = GranuleId(i);
     granule.live_quanta = record.live_quanta;
     granule.first_vg = static_cast<uint32_t>(snapshot_.vgs.size());
-    granule.mappings = record.mappings;
+    // A frozen granule takes nothing in.
+    granule.mappings = record.frozen ? books_->max_mappings() : record.mappings;
     for (VgIndex at = record.first; !at.is_none(); at = books_->vg(at).next) {
       const VgRecord& vg = books_->vg(at);
       if (vg.role == VgRole::kSpare) continue;
@@ -116,6 +117,7 @@ absl::Status Compactor::Run(const CompactOptions& options,
   report->lower_bound_granules = ComputeLowerBounds(snapshot_).max();
 
   PlanLimits limits;
+  limits.max_mappings_per_granule = books_->max_mappings();
   if (options.max_bytes > 0) {
     limits.max_quanta = options.max_bytes / kQuantumBytes;
   }

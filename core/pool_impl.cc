@@ -149,8 +149,7 @@ Pool::Impl::~Impl() {
   driver_->CtxSynchronize();
 }
 
-// --- Allocation
-// -------------------------------------------------------------------
+// --- Allocation ---
 
 absl::StatusOr<void*> Pool::Impl::Allocate(uint64_t bytes,
                                            const AllocateOptions& options) {
@@ -180,6 +179,7 @@ absl::StatusOr<void*> Pool::Impl::Allocate(uint64_t bytes,
   }
   if (!start.ok()) {
     ++stats_.failed_allocations;
+    backing_.IsolateLost();
     return start.status();
   }
   ++stats_.allocations;
@@ -211,10 +211,14 @@ absl::StatusOr<BlockStart> Pool::Impl::ClimbLadder(const Request& request,
   if (request.bytes > GranulesToBytes(store_.budget_granules())) {
     return OutOfMemory(request, failure);
   }
+  backing_.IsolateLost();
   // Each rung that changed something is followed by another attempt.
   const auto retry = [&](Effort effort) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     absl::StatusOr<BlockStart> start = TryPlace(request, effort);
-    if (!start.ok()) failure = start.status();
+    if (!start.ok()) {
+      failure = start.status();
+      backing_.IsolateLost();
+    }
     return start;
   };
   // 1. Freed blocks whose streams are not done: wait for them.
@@ -274,8 +278,7 @@ absl::Status Pool::Impl::OutOfMemory(const Request& request,
       "; compaction could free at most ", used - bound, " bytes more."));
 }
 
-// --- Free
-// -------------------------------------------------------------------------
+// --- Free ---
 
 void* Pool::Impl::AddressOf(BlockStart start) const {
   return reinterpret_cast<void*>(
@@ -355,8 +358,7 @@ absl::Status Pool::Impl::ReleasePending(bool wait) {
   return status;
 }
 
-// --- Compaction and trim
-// ------------------------------------------------------------
+// --- Compaction and trim ---
 
 absl::Status Pool::Impl::CompactLocked(const CompactOptions& options,
                                        CompactionReport* report) {
@@ -383,7 +385,10 @@ absl::StatusOr<CompactionReport> Pool::Impl::Compact(
   MutexLock lock(&mutex_);
   CompactionReport report;
   const absl::Status status = CompactLocked(options, &report);
-  if (!status.ok()) return status;
+  if (!status.ok()) {
+    backing_.IsolateLost();
+    return status;
+  }
   return report;
 }
 
@@ -395,12 +400,14 @@ absl::StatusOr<uint64_t> Pool::Impl::Trim(uint64_t keep_bytes) {
       std::min<uint64_t>(keep_bytes / granule_bytes_, store_.budget_granules());
   const absl::StatusOr<uint32_t> released =
       backing_.Trim(static_cast<uint32_t>(keep_granules));
-  if (!released.ok()) return released.status();
+  if (!released.ok()) {
+    backing_.IsolateLost();
+    return released.status();
+  }
   return GranulesToBytes(*released);
 }
 
-// --- What it is doing
-// -----------------------------------------------------------------
+// --- What it is doing ---
 
 void Pool::Impl::NotePeaks() {
   stats_.peak_live_bytes = std::max(stats_.peak_live_bytes, stats_.live_bytes);
@@ -469,16 +476,19 @@ absl::Status Pool::Impl::CheckInvariants() const {
   for (uint32_t i = 0; i < books_.granule_limit(); ++i) {
     const GranuleId granule(i);
     if (books_.granule(granule).mappings == 0) continue;
-    ++mapped_granules;
+    if (!store_.is_quarantined(granule)) ++mapped_granules;
     if (!store_.is_held(granule) || store_.is_cached(granule)) {
       return absl::InternalError(
           absl::StrCat("I6: granule ", i, " is mapped, and free as well"));
     }
   }
-  if (mapped_granules + store_.cached_granules() != store_.held_granules()) {
+  if (mapped_granules + store_.cached_granules() +
+          store_.quarantined_granules() !=
+      store_.held_granules()) {
     return absl::InternalError(absl::StrCat(
         "I11: ", store_.held_granules(), " granules held, ", mapped_granules,
-        " mapped and ", store_.cached_granules(), " cached"));
+        " mapped, ", store_.cached_granules(), " cached and ",
+        store_.quarantined_granules(), " quarantined"));
   }
   uint64_t mapped_vgs = 0;
   for (uint32_t i = 0; i < books_.vg_limit(); ++i) {

@@ -15,14 +15,14 @@
 namespace firn {
 
 struct PoolStats {
-  // --- What the pool stands on --------------------------------------------
+  // --- What the pool stands on ---
   std::string backend;        // "cuda" or "cpu"
   std::string device_name;    // as the device calls itself
   std::string driver_reason;  // why this driver was chosen
   uint64_t granule_bytes = 0;
   uint64_t capacity_bytes = 0;
 
-  // --- Now ------------------------------------------------------------------
+  // --- Now ---
   // Requested bytes handed out.
   uint64_t live_bytes = 0;
   uint64_t live_allocations = 0;
@@ -40,14 +40,13 @@ struct PoolStats {
   // Granules with live bytes that another virtual granule could still share.
   uint64_t partial_granules = 0;
 
-  // --- High-water marks
-  // -------------------------------------------------------
+  // --- High-water marks ---
   uint64_t peak_live_bytes = 0;
   uint64_t peak_used_bytes = 0;
   uint64_t peak_held_bytes = 0;
   uint64_t peak_mapped_vgs = 0;
 
-  // --- Since creation -------------------------------------------------------
+  // --- Since creation ---
   uint64_t allocations = 0;
   uint64_t frees = 0;
   uint64_t failed_allocations = 0;

@@ -42,7 +42,7 @@ class Driver {
 
   virtual DriverIdentity identity() const = 0;
 
-  // --- Virtual memory management -----------------------------------------
+  // --- Virtual memory management ---
   virtual DriverResult MemGetAllocationGranularity(size_t* granularity_bytes,
                                                    const AllocationProp* prop,
                                                    GranularityKind kind) = 0;
@@ -73,7 +73,7 @@ class Driver {
                                                  DevicePtr address) = 0;
   virtual DriverResult MemGetInfo(size_t* free_bytes, size_t* total_bytes) = 0;
 
-  // --- Copies and fills, in stream order ----------------------------------
+  // --- Copies and fills, in stream order ---
   virtual DriverResult MemcpyDtoDAsync(DevicePtr dst, DevicePtr src,
                                        size_t bytes, StreamHandle stream) = 0;
   virtual DriverResult MemcpyHtoDAsync(DevicePtr dst, const void* src,
@@ -83,7 +83,7 @@ class Driver {
   virtual DriverResult MemsetD8Async(DevicePtr dst, uint8_t value, size_t bytes,
                                      StreamHandle stream) = 0;
 
-  // --- Streams and events --------------------------------------------------
+  // --- Streams and events ---
   virtual DriverResult StreamCreate(StreamHandle* stream, uint32_t flags) = 0;
   // Returns at once; work already queued still completes.
   virtual DriverResult StreamDestroy(StreamHandle stream) = 0;

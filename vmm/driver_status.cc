@@ -41,6 +41,22 @@ absl::string_view DriverResultName(DriverResult result) {
       return "CUDA_ERROR_NOT_READY";
     case DriverResult::kIllegalAddress:
       return "CUDA_ERROR_ILLEGAL_ADDRESS";
+    case DriverResult::kLaunchTimeout:
+      return "CUDA_ERROR_LAUNCH_TIMEOUT";
+    case DriverResult::kAssert:
+      return "CUDA_ERROR_ASSERT";
+    case DriverResult::kHardwareStackError:
+      return "CUDA_ERROR_HARDWARE_STACK_ERROR";
+    case DriverResult::kIllegalInstruction:
+      return "CUDA_ERROR_ILLEGAL_INSTRUCTION";
+    case DriverResult::kMisalignedAddress:
+      return "CUDA_ERROR_MISALIGNED_ADDRESS";
+    case DriverResult::kInvalidAddressSpace:
+      return "CUDA_ERROR_INVALID_ADDRESS_SPACE";
+    case DriverResult::kInvalidPc:
+      return "CUDA_ERROR_INVALID_PC";
+    case DriverResult::kLaunchFailed:
+      return "CUDA_ERROR_LAUNCH_FAILED";
     case DriverResult::kNotPermitted:
       return "CUDA_ERROR_NOT_PERMITTED";
     case DriverResult::kNotSupported:
@@ -58,8 +74,21 @@ absl::string_view DriverResultName(DriverResult result) {
 }
 
 bool IsStickyResult(DriverResult result) {
-  return result == DriverResult::kIllegalAddress ||
-         result == DriverResult::kDeinitialized;
+  switch (result) {
+    case DriverResult::kDeinitialized:
+    case DriverResult::kIllegalAddress:
+    case DriverResult::kLaunchTimeout:
+    case DriverResult::kAssert:
+    case DriverResult::kHardwareStackError:
+    case DriverResult::kIllegalInstruction:
+    case DriverResult::kMisalignedAddress:
+    case DriverResult::kInvalidAddressSpace:
+    case DriverResult::kInvalidPc:
+    case DriverResult::kLaunchFailed:
+      return true;
+    default:
+      return false;
+  }
 }
 
 absl::Status ToStatus(DriverResult result, absl::string_view call,

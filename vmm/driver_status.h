@@ -17,6 +17,8 @@ namespace firn {
 absl::string_view DriverResultName(DriverResult result);
 
 // True for results after which the device is lost: every later call fails.
+// Those of which cuda.h says that the process is left in an inconsistent state,
+// a kernel's failed assertion, and a driver that has shut down.
 bool IsStickyResult(DriverResult result);
 
 // OkStatus for kSuccess; else a status whose message reads
@@ -24,7 +26,8 @@ bool IsStickyResult(DriverResult result);
 // OUT_OF_MEMORY is ResourceExhausted; NOT_READY is Unavailable; NOT_SUPPORTED
 // is Unimplemented; NOT_PERMITTED is PermissionDenied; INVALID_VALUE and
 // INVALID_HANDLE are Internal (firn's own call was wrong); sticky results are
-// DataLoss; everything else is Internal.
+// DataLoss, and the message ends in "; the device is lost"; everything else is
+// Internal.
 absl::Status ToStatus(DriverResult result, absl::string_view call,
                       absl::string_view detail = "");
 

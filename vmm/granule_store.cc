@@ -3,6 +3,8 @@
 
 #include "firn/vmm/granule_store.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "firn/vmm/driver_status.h"
 
@@ -91,6 +93,7 @@ void GranuleStore::GiveBack(const Acquisition& acquisition) {
   // In reverse, so that the cache is as it was.
   for (size_t i = acquisition.granules.size(); i-- > 0;) {
     const GranuleId granule = acquisition.granules[i];
+    if (state_[granule.value()] == State::kQuarantined) continue;
     if (i >= from_cache && ReleaseOne(granule) == DriverResult::kSuccess) {
       continue;
     }
@@ -98,7 +101,18 @@ void GranuleStore::GiveBack(const Acquisition& acquisition) {
   }
 }
 
+void GranuleStore::Quarantine(GranuleId granule) {
+  State& state = state_[granule.value()];
+  if (state == State::kReleased || state == State::kQuarantined) return;
+  if (state == State::kCached) {
+    cache_.erase(std::find(cache_.begin(), cache_.end(), granule));
+  }
+  state = State::kQuarantined;
+  ++quarantined_granules_;
+}
+
 void GranuleStore::Cache(GranuleId granule) {
+  if (state_[granule.value()] == State::kQuarantined) return;
   state_[granule.value()] = State::kCached;
   cache_.push_back(granule);
 }
@@ -120,15 +134,18 @@ absl::StatusOr<uint32_t> GranuleStore::ReleaseCached(uint32_t keep_granules) {
 absl::Status GranuleStore::CheckInvariants() const {
   uint32_t out = 0;
   uint32_t cached = 0;
+  uint32_t quarantined = 0;
   for (const State state : state_) {
     if (state == State::kOut) ++out;
+    if (state == State::kQuarantined) ++quarantined;
     if (state == State::kCached) ++cached;
   }
   if (held_granules_ > budget_granules_) {
     return absl::InternalError(absl::StrCat(
         "I9: ", held_granules_, " granules held, budget ", budget_granules_));
   }
-  if (cached != cache_.size() || out + cached != held_granules_ ||
+  if (cached != cache_.size() || quarantined != quarantined_granules_ ||
+      out + cached + quarantined != held_granules_ ||
       created_total_ != held_granules_ + released_total_) {
     return absl::InternalError(
         absl::StrCat("I11: created ", created_total_, ", out ", out,

@@ -33,7 +33,7 @@ struct Acquisition {
 // Invariants:
 //   (I6)  a granule in the cache has no mapping (the owner returns no other);
 //   (I9)  held granules never exceed the budget;
-//   (I11) handles created = given out + cached + released.
+//   (I11) handles created = given out + cached + quarantined + released.
 class GranuleStore {
  public:
   // Does not own `driver`, which must outlive this object.
@@ -53,6 +53,9 @@ class GranuleStore {
   void GiveBack(const Acquisition& acquisition);
   // Takes a granule without mappings into the cache.
   void Cache(GranuleId granule);
+  // Keeps a granule from everybody for good: an address that was lost may still
+  // reach it. It counts as held. Does nothing if it is released already.
+  void Quarantine(GranuleId granule);
 
   // Releases cached granules until at most `keep_granules` are held in all.
   // Returns how many went. On failure the rest stays cached.
@@ -67,10 +70,14 @@ class GranuleStore {
   uint32_t cached_granules() const {
     return static_cast<uint32_t>(cache_.size());
   }
+  uint32_t quarantined_granules() const { return quarantined_granules_; }
   // Ids run below this number.
   uint32_t id_limit() const { return static_cast<uint32_t>(handles_.size()); }
   bool is_cached(GranuleId granule) const {
     return state_[granule.value()] == State::kCached;
+  }
+  bool is_quarantined(GranuleId granule) const {
+    return state_[granule.value()] == State::kQuarantined;
   }
   bool is_held(GranuleId granule) const {
     return state_[granule.value()] != State::kReleased;
@@ -81,7 +88,7 @@ class GranuleStore {
   absl::Status CheckInvariants() const;
 
  private:
-  enum class State : uint8_t { kReleased, kCached, kOut };
+  enum class State : uint8_t { kReleased, kCached, kOut, kQuarantined };
 
   DriverResult CreateOne(GranuleId* granule);
   DriverResult ReleaseOne(GranuleId granule);
@@ -95,6 +102,7 @@ class GranuleStore {
   std::vector<GranuleId> cache_;
   std::vector<GranuleId> unused_ids_;
   uint32_t held_granules_ = 0;
+  uint32_t quarantined_granules_ = 0;
   uint64_t created_total_ = 0;
   uint64_t released_total_ = 0;
 };

@@ -41,16 +41,16 @@ size_t RunLength(absl::Span<const MappingChange> changes, size_t begin,
 }  // namespace
 
 MappingTable::MappingTable(Driver* driver, const AddressSpace* address_space,
-                           const GranuleStore* store,
-                           std::vector<AccessDesc> access)
+                           GranuleStore* store, std::vector<AccessDesc> access)
     : driver_(driver),
       address_space_(address_space),
       store_(store),
       access_(std::move(access)) {}
 
 MappingTable::~MappingTable() {
+  // What was lost may be mapped or not: that the call may fail is no harm.
   for (size_t i = 0; i < entries_.size(); ++i) {
-    if (entries_[i].granule.is_none()) continue;
+    if (entries_[i].granule.is_none() && !entries_[i].lost) continue;
     driver_->MemUnmap(address_space_->AddressOf(VgIndex(i)),
                       address_space_->granule_bytes());
   }
@@ -166,6 +166,15 @@ DriverResult MappingTable::SetAccessRuns(
   return DriverResult::kSuccess;
 }
 
+DriverResult MappingTable::UnmapForCertain(VgIndex vg) {
+  DriverResult result = DriverResult::kUnknown;
+  for (int i = 0; i < kRestoreTries && result != DriverResult::kSuccess; ++i) {
+    result = driver_->MemUnmap(address_space_->AddressOf(vg),
+                               address_space_->granule_bytes());
+  }
+  return result;
+}
+
 DriverResult MappingTable::Restore(VgIndex vg, GranuleId granule) {
   const DevicePtr address = address_space_->AddressOf(vg);
   const uint64_t bytes = address_space_->granule_bytes();
@@ -191,10 +200,10 @@ void MappingTable::RollBack(absl::Span<const MappingChange> changes,
     Entry& entry = entries_[change.vg.value()];
     DriverResult result = DriverResult::kSuccess;
     if (i < mapped && !change.to.is_none()) {
-      for (int t = 0; t < kRestoreTries; ++t) {
-        result = driver_->MemUnmap(address_space_->AddressOf(change.vg),
-                                   address_space_->granule_bytes());
-        if (result == DriverResult::kSuccess) break;
+      result = UnmapForCertain(change.vg);
+      if (result != DriverResult::kSuccess) {
+        stuck_granules_.push_back(change.to);
+        store_->Quarantine(change.to);
       }
     }
     if (result == DriverResult::kSuccess && i < unmapped &&
@@ -203,6 +212,7 @@ void MappingTable::RollBack(absl::Span<const MappingChange> changes,
     }
     if (result == DriverResult::kSuccess) continue;
     entry.lost = true;
+    lost_vgs_.push_back(change.vg);
     if (lost_status_.ok()) {
       lost_status_ = absl::InternalError(absl::StrCat(
           "virtual granule ", change.vg.value(), " could not be restored (",

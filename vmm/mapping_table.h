@@ -32,7 +32,7 @@ class MappingTable {
   // Owns none of its arguments, which must outlive it. `access` is applied
   // whole to every mapping that is made: a new mapping starts with no access.
   MappingTable(Driver* driver, const AddressSpace* address_space,
-               const GranuleStore* store, std::vector<AccessDesc> access);
+               GranuleStore* store, std::vector<AccessDesc> access);
   // Unmaps everything that is mapped.
   ~MappingTable();
   MappingTable(const MappingTable&) = delete;
@@ -43,7 +43,10 @@ class MappingTable {
   // given access in one call per run. Nothing may use the virtual granules
   // that are mapped now. If the former mapping cannot be restored either, the
   // virtual granules concerned are lost: `lost_status` keeps the first cause,
-  // later changes to them are refused, everything else goes on working.
+  // later changes to them are refused, everything else goes on working. The
+  // owner must not give `lost_vgs` to anybody else; `stuck_granules`, which a
+  // lost one may still reach, are quarantined in the store, and must take
+  // nothing new in.
   absl::Status Apply(absl::Span<const MappingChange> changes);
 
   // The granule beneath `vg`, none if it is not mapped.
@@ -57,6 +60,10 @@ class MappingTable {
   }
   uint32_t mapped_vgs() const { return mapped_vgs_; }
   const absl::Status& lost_status() const { return lost_status_; }
+  const std::vector<VgIndex>& lost_vgs() const { return lost_vgs_; }
+  const std::vector<GranuleId>& stuck_granules() const {
+    return stuck_granules_;
+  }
 
   // Compares every entry with the driver's own view (I3).
   absl::Status CheckInvariants() const;
@@ -74,17 +81,20 @@ class MappingTable {
   DriverResult SetAccessRuns(absl::Span<const MappingChange> changes);
   void RollBack(absl::Span<const MappingChange> changes, size_t unmapped,
                 size_t mapped, const absl::Status& cause);
+  DriverResult UnmapForCertain(VgIndex vg);
   DriverResult Restore(VgIndex vg, GranuleId granule);
   DriverResult SetAccess(VgRange range);
 
   Driver* const driver_;
   const AddressSpace* const address_space_;
-  const GranuleStore* const store_;
+  GranuleStore* const store_;
   const std::vector<AccessDesc> access_;
   std::vector<Entry> entries_;         // by VG, as far as any was ever mapped
   std::vector<MappingChange> sorted_;  // scratch of Apply
   uint32_t mapped_vgs_ = 0;
   absl::Status lost_status_;
+  std::vector<VgIndex> lost_vgs_;
+  std::vector<GranuleId> stuck_granules_;
 };
 
 }  // namespace firn

@@ -9,6 +9,7 @@
 #define FIRN_VMM_MUTEX_H_
 
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 
 #include "absl/base/thread_annotations.h"
@@ -63,9 +64,16 @@ class CondVar {
     cv_.wait(lock);
     lock.release();
   }
-  // Returns true when `timeout` passed without a signal.
+  // Returns true when `timeout` passed without a signal. Any duration is good;
+  // an infinite one never passes.
   bool WaitWithTimeout(Mutex* mutex, absl::Duration timeout)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    // The standard library adds the timeout to its clock: years would overflow.
+    constexpr int64_t kLongestWaitHours = 24 * 365;
+    if (timeout > absl::Hours(kLongestWaitHours)) {
+      Wait(mutex);
+      return false;
+    }
     std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
     const std::cv_status status =
         cv_.wait_for(lock, absl::ToChronoNanoseconds(timeout));

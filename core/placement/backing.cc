@@ -172,6 +172,32 @@ absl::StatusOr<uint32_t> Backing::Trim(uint32_t keep_granules) {
   return store_->ReleaseCached(keep_granules);
 }
 
+void Backing::IsolateLost() {
+  const std::vector<VgIndex>& lost = mappings_->lost_vgs();
+  for (; isolated_vgs_ < lost.size(); ++isolated_vgs_) {
+    const VgIndex vg = lost[isolated_vgs_];
+    const VgRecord record = books_->vg(vg);
+    if (record.role == VgRole::kUnmapped) {
+      if (address_space_->free().Find(vg).has_value()) {
+        address_space_->Take(OneVg(vg));
+      }
+      continue;
+    }
+    // A block that is live there stays handed out; nothing new comes beside it.
+    if (record.role == VgRole::kEmptyRun) TakeEmptyRun(OneVg(vg));
+    if (record.role == VgRole::kEmptyRun || record.role == VgRole::kSpare) {
+      books_->Detach(vg);
+    }
+    books_->Freeze(record.granule);
+    if (books_->granule(record.granule).mappings == 0) {
+      store_->Quarantine(record.granule);
+    }
+  }
+  for (const GranuleId granule : mappings_->stuck_granules()) {
+    books_->Freeze(granule);
+  }
+}
+
 void Backing::CacheIfUnmapped(GranuleId granule) {
   if (books_->granule(granule).mappings == 0) store_->Cache(granule);
 }

@@ -70,6 +70,10 @@ class Backing {
   absl::StatusOr<uint32_t> UnmapSpares(uint32_t least_mappings);
   // Releases unused granules until at most `keep_granules` are held.
   absl::StatusOr<uint32_t> Trim(uint32_t keep_granules);
+  // After a failure: what the mapping table has lost is kept from everybody,
+  // and so are the granules that it may still reach. Cheap while nothing is
+  // lost.
+  void IsolateLost();
   // A granule without mappings goes to the store's cache.
   void CacheIfUnmapped(GranuleId granule);
 
@@ -81,6 +85,7 @@ class Backing {
   MappingTable* const mappings_;
   GranuleBooks* const books_;
   VgRangeSet empty_runs_;
+  size_t isolated_vgs_ = 0;             // of the mapping table's lost ones
   std::vector<MappingChange> changes_;  // scratch
 };
 

@@ -15,6 +15,8 @@ namespace {
 // Granules looked at before a search settles for a larger gap.
 constexpr int kGapTries = 8;
 constexpr int kEdgeGapTries = 24;
+// Windows that the searches have room for; mappings are bounded by it.
+constexpr uint32_t kMostWindows = 64;
 
 uint32_t AlignUp(uint32_t value, uint32_t alignment) {
   return (value + alignment - 1) & ~(alignment - 1);
@@ -37,7 +39,8 @@ bool IsLiveRole(VgRole role) {
 const VgRecord GranuleBooks::unmapped_;
 
 GranuleBooks::GranuleBooks(uint32_t quanta_per_granule, uint32_t max_mappings)
-    : quanta_per_granule_(quanta_per_granule), max_mappings_(max_mappings) {}
+    : quanta_per_granule_(quanta_per_granule),
+      max_mappings_(std::min(max_mappings, kMostWindows)) {}
 
 VgRecord& GranuleBooks::MutableVg(VgIndex vg) {
   if (vg.value() >= vgs_.size()) vgs_.resize(size_t{vg.value()} + 1);
@@ -52,8 +55,7 @@ GranuleRecord& GranuleBooks::MutableGranule(GranuleId granule) {
   return granules_[granule.value()];
 }
 
-// --- The list of virtual granules of a granule
-// --------------------------------
+// --- The list of virtual granules of a granule ---
 
 void GranuleBooks::LinkVg(VgIndex vg) {
   VgRecord& record = vgs_[vg.value()];
@@ -100,8 +102,7 @@ VgIndex GranuleBooks::SpareOf(GranuleId granule) const {
   return record.spares > 0 ? record.first : VgIndex();
 }
 
-// --- Mappings
-// -----------------------------------------------------------------
+// --- Mappings ---
 
 void GranuleBooks::Attach(VgIndex vg, GranuleId granule, bool of_large_run) {
   VgRecord& record = MutableVg(vg);
@@ -137,8 +138,7 @@ void GranuleBooks::Move(VgIndex vg, GranuleId to, const OffsetInterval* extents,
   Reindex(to);
 }
 
-// --- Roles
-// --------------------------------------------------------------------
+// --- Roles ---
 
 void GranuleBooks::Activate(VgIndex vg, VgRole role, OffsetInterval window,
                             uint32_t owner) {
@@ -173,8 +173,7 @@ void GranuleBooks::SetEmptyRun(VgIndex vg, bool empty_run) {
   Reindex(record.granule);
 }
 
-// --- Live quanta
-// ----------------------------------------------------------------
+// --- Live quanta ---
 
 void GranuleBooks::SetUsed(GranuleRecord* record, uint32_t live_quanta) {
   if (record->live_quanta == 0 && live_quanta > 0) ++used_granules_;
@@ -215,14 +214,19 @@ void GranuleBooks::EmptyInterior(VgIndex vg) {
   --full_granules_;
 }
 
+void GranuleBooks::Freeze(GranuleId granule) {
+  if (granule.value() >= granules_.size()) return;
+  granules_[granule.value()].frozen = true;
+  Reindex(granule);
+}
+
 void GranuleBooks::CountBlockedWindow(GranuleId granule, int change) {
   GranuleRecord& record = granules_[granule.value()];
   record.blocked_windows =
       static_cast<uint16_t>(record.blocked_windows + change);
 }
 
-// --- Indexes
-// --------------------------------------------------------------------
+// --- Indexes ---
 
 bool GranuleBooks::HasEmptyRun(const GranuleRecord& record) const {
   return record.mappings == 1 &&
@@ -247,7 +251,7 @@ void GranuleBooks::SetEmpty(GranuleId granule, bool empty) {
 template <typename Visit>
 void GranuleBooks::ForEachGap(const GranuleRecord& record, Visit visit) const {
   // Windows by start: insertion sort, as there are few and mostly in order.
-  std::array<OffsetInterval, 64> windows;
+  std::array<OffsetInterval, kMostWindows> windows;
   size_t count = 0;
   for (VgIndex at = record.first; !at.is_none(); at = vgs_[at.value()].next) {
     const VgRecord& vg = vgs_[at.value()];
@@ -277,15 +281,15 @@ void GranuleBooks::Reindex(GranuleId granule) {
     });
   }
   record.largest_gap_quanta = largest;
+  if (record.frozen) largest = 0;
   const bool can_map = record.mappings < max_mappings_;
   gaps_with_spare_.Set(granule, record.spares > 0 ? largest : 0);
   gaps_without_spare_.Set(granule, record.spares == 0 && can_map ? largest : 0);
-  SetEmpty(granule,
-           !is_live && record.mappings > 0 && record.spares == record.mappings);
+  SetEmpty(granule, !is_live && !record.frozen && record.mappings > 0 &&
+                        record.spares == record.mappings);
 }
 
-// --- Searches
-// -------------------------------------------------------------------
+// --- Searches ---
 
 OffsetInterval GranuleBooks::BestGap(GranuleId granule, uint32_t quanta,
                                      uint32_t alignment_quanta) const {
@@ -350,7 +354,7 @@ Gap GranuleBooks::FindEdgeHole(uint32_t quanta, bool bottom_only) const {
       MakeInterval(quanta_per_granule_ - quanta, quanta_per_granule_);
   for (uint32_t i = 0; i < granules_.size(); ++i) {
     const GranuleRecord& record = granules_[i];
-    if (record.live_quanta == 0 || record.occupancy.empty() ||
+    if (record.live_quanta == 0 || record.frozen || record.occupancy.empty() ||
         record.live_quanta + quanta > quanta_per_granule_ ||
         record.mappings >= max_mappings_) {
       continue;
@@ -380,7 +384,7 @@ Gap GranuleBooks::FindHole(uint32_t quanta, uint32_t alignment_quanta) const {
   Gap gap;
   for (uint32_t i = 0; i < granules_.size(); ++i) {
     const GranuleRecord& record = granules_[i];
-    if (record.live_quanta == 0 || record.occupancy.empty() ||
+    if (record.live_quanta == 0 || record.frozen || record.occupancy.empty() ||
         record.live_quanta + quanta > quanta_per_granule_ ||
         (record.spares == 0 && record.mappings >= max_mappings_)) {
       continue;
@@ -435,8 +439,8 @@ absl::Status GranuleBooks::CheckInvariants() const {
     }
     if (record.live_quanta > 0) ++used;
     if (interior) ++full;
-    const bool is_empty =
-        record.live_quanta == 0 && mappings > 0 && spares == mappings;
+    const bool is_empty = record.live_quanta == 0 && !record.frozen &&
+                          mappings > 0 && spares == mappings;
     if (is_empty != (empty_position_[i] != 0)) {
       return absl::InternalError(
           absl::StrCat("granule ", i, " is in the wrong index"));

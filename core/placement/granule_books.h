@@ -43,9 +43,10 @@ struct GranuleRecord {
   uint16_t mappings = 0;
   uint16_t spares = 0;
   uint16_t blocked_windows = 0;
+  bool frozen = false;
   uint32_t live_quanta = 0;
   uint32_t largest_gap_quanta = 0;
-  Occupancy occupancy;  // live quanta; empty while an interior fills it
+  Occupancy occupancy;  // live quanta, but for those of an interior
 };
 
 // A place for a new window.
@@ -67,6 +68,7 @@ class GranuleBooks {
   GranuleBooks(uint32_t quanta_per_granule, uint32_t max_mappings);
 
   uint32_t quanta_per_granule() const { return quanta_per_granule_; }
+  uint32_t max_mappings() const { return max_mappings_; }
   const VgRecord& vg(VgIndex vg) const {
     return vg.value() < vgs_.size() ? vgs_[vg.value()] : unmapped_;
   }
@@ -78,7 +80,7 @@ class GranuleBooks {
     return static_cast<uint32_t>(granules_.size());
   }
 
-  // --- Mappings -------------------------------------------------------------
+  // --- Mappings ---
   // `vg` has been mapped to `granule`; it becomes a spare.
   void Attach(VgIndex vg, GranuleId granule, bool of_large_run);
   // `vg`, a spare or part of an empty run, has been unmapped.
@@ -87,7 +89,7 @@ class GranuleBooks {
   void Move(VgIndex vg, GranuleId to, const OffsetInterval* extents,
             size_t extent_count);
 
-  // --- Roles ----------------------------------------------------------------
+  // --- Roles ---
   // A spare takes up a window or an interior.
   void Activate(VgIndex vg, VgRole role, OffsetInterval window, uint32_t owner);
   // A window, remainder or interior with nothing live becomes a spare.
@@ -95,21 +97,24 @@ class GranuleBooks {
   // A spare that is alone on its empty granule joins an empty run, and back.
   void SetEmptyRun(VgIndex vg, bool empty_run);
 
-  // --- Live quanta
-  // ------------------------------------------------------------
+  // --- Live quanta ---
   void AddLive(GranuleId granule, OffsetInterval interval);
   void RemoveLive(GranuleId granule, OffsetInterval interval);
   // A whole granule, filled by its only virtual granule.
   void FillInterior(VgIndex vg);
   void EmptyInterior(VgIndex vg);
+  // No new window on this granule: an address that was lost may still reach it.
+  void Freeze(GranuleId granule);
   // Windows that have free slots, all of them under live bytes of others.
   void CountBlockedWindow(GranuleId granule, int change);
 
-  // --- Searches
+  // --- Searches ---
   // --------------------------------------------------------------- The
   // best-fitting gap of a partly filled granule whose start is a multiple of
   // `alignment_quanta`: first where a spare can take it up, then where one more
-  // mapping is allowed. No granule if there is none.
+  // mapping is allowed. Looks at a few of the tightest,
+  // then settles for one that fits wherever it starts; no granule if it found
+  // none.
   Gap FindGap(uint32_t quanta, uint32_t alignment_quanta) const;
   // A gap at the very bottom or, unless `bottom_only`, the very top of a partly
   // filled granule.
@@ -128,8 +133,7 @@ class GranuleBooks {
     return empty_granules_;
   }
 
-  // --- Figures
-  // ----------------------------------------------------------------
+  // --- Figures ---
   uint32_t used_granules() const { return used_granules_; }
   uint32_t full_granules() const { return full_granules_; }
   uint32_t live_vgs() const { return live_vgs_; }

@@ -75,12 +75,12 @@ BlockStart LargeAllocator::StartOf(const Block& block) const {
   return start;
 }
 
-// --- Sites that are mapped already
-// ------------------------------------------------
+// --- Sites that are mapped already ---
 
 bool LargeAllocator::IsFreeSpare(VgIndex vg, OffsetInterval interval) const {
   const VgRecord& record = books_->vg(vg);
   return record.role == VgRole::kSpare && record.of_large_run &&
+         !books_->granule(record.granule).frozen &&
          books_->IsUnreserved(record.granule, interval);
 }
 
@@ -120,8 +120,7 @@ std::optional<LargeAllocator::Site> LargeAllocator::FindMapped(
   return site;
 }
 
-// --- Sites that have to be mapped
-// -------------------------------------------------
+// --- Sites that have to be mapped ---
 
 VgRange LargeAllocator::ExtendThroughFree(VgRange run, uint32_t wanted) const {
   const VgRangeSet& unmapped = backing_->address_space().free();
@@ -260,8 +259,7 @@ absl::Status LargeAllocator::FillSite(const Site& site, const Shape& shape) {
   return absl::OkStatus();
 }
 
-// --- Blocks
-// -------------------------------------------------------------------------
+// --- Blocks ---
 
 absl::StatusOr<BlockStart> LargeAllocator::Allocate(uint64_t quanta,
                                                     uint64_t alignment_quanta,
@@ -360,7 +358,7 @@ void LargeAllocator::Free(BlockStart start) {
     books_->RemoveLive(granule, books_->vg(remainder).window);
     books_->Deactivate(remainder);
     const GranuleRecord& record = books_->granule(granule);
-    if (record.live_quanta == 0 && record.mappings == 1) {
+    if (record.live_quanta == 0 && record.mappings == 1 && !record.frozen) {
       backing_->AddEmptyRun(MakeRange(remainder, 1));
     }
   }

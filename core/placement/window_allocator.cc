@@ -43,8 +43,7 @@ WindowAllocator::WindowAllocator(Backing* backing)
       classes_(books_->quanta_per_granule()),
       lists_(classes_.count()) {}
 
-// --- Lists of windows with free slots
-// -------------------------------------------
+// --- Lists of windows with free slots ---
 
 void WindowAllocator::Link(uint32_t index) {
   Window& window = windows_[index];
@@ -104,8 +103,7 @@ void WindowAllocator::UnblockAll(GranuleId granule) {
   }
 }
 
-// --- Slots
-// ------------------------------------------------------------------------
+// --- Slots ---
 
 OffsetInterval WindowAllocator::SlotInterval(const Window& window,
                                              uint32_t slot) const {
@@ -156,8 +154,7 @@ BlockStart WindowAllocator::TakeSlot(uint32_t index, uint32_t slot,
   return start;
 }
 
-// --- Windows
-// ----------------------------------------------------------------------
+// --- Windows ---
 
 uint32_t WindowAllocator::AddWindow(VgIndex vg, OffsetInterval interval,
                                     uint32_t size_class, uint32_t slot_quanta,
@@ -251,8 +248,7 @@ absl::StatusOr<uint32_t> WindowAllocator::NewWindowInHole(
   return AddWindow(vg, hole.interval, size_class, slot_quanta, 1);
 }
 
-// --- Blocks
-// -----------------------------------------------------------------------
+// --- Blocks ---
 
 absl::StatusOr<BlockStart> WindowAllocator::AllocateSlot(
     uint32_t size_class, uint64_t requested_bytes, Effort effort) {

@@ -195,8 +195,7 @@ TEST(PlannerTest, GranulesOfAnOddNumberOfQuantaArePlannedToo) {
               IsEmpty());
 }
 
-// --- Limits
-// -------------------------------------------------------------------
+// --- Limits ---
 
 // Three sources of 1, 2 and 3 quanta, in 1, 2 and 1 virtual granules, and a
 // host.

@@ -190,6 +190,39 @@ TEST_P(PoolFailureTest, APersistentFailureLosesNothing) {
   }
 }
 
+TEST_P(PoolFailureTest, AGranuleThatALostAddressReachesIsGivenToNobody) {
+  // A block of a granule is mapped, its set-access fails, and so does every
+  // attempt to undo the mapping.
+  on_cpu_->faults().FailNthOf(DriverCall::kMemSetAccess, 0, GetParam());
+  for (uint64_t n = 0; n < 3; ++n) {
+    on_cpu_->faults().FailNthOf(DriverCall::kMemUnmap, n, GetParam());
+  }
+  const absl::StatusOr<void*> first = pool().Allocate(kGranule);
+  ASSERT_EQ(on_cpu_->faults().failures(), 4u);
+  on_cpu_->faults().Reset();
+  if (first.ok()) blocks_.push_back({*first, kGranule, 0});
+  // The rest of the capacity goes on working.
+  while (true) {
+    const absl::StatusOr<void*> ptr = pool().Allocate(kGranule);
+    if (!ptr.ok()) break;
+    blocks_.push_back({*ptr, kGranule, blocks_.size()});
+  }
+  const PoolStats stats = pool().GetStats();
+  EXPECT_EQ(stats.live_bytes, stats.capacity_bytes - kGranule);
+  EXPECT_EQ(stats.held_bytes, stats.capacity_bytes);
+  for (const FilledBlock& block : blocks_) Fill(block);
+  EXPECT_EQ(CountDamaged(blocks_), 0u);
+  EXPECT_THAT(pool().CheckInvariants().message(),
+              ::testing::HasSubstr("could not be restored"));
+  // Even so nothing stays behind.
+  on_cpu_->DestroyPool();
+  size_t free_bytes = 0;
+  size_t total_bytes = 0;
+  ASSERT_EQ(on_cpu_->cpu().MemGetInfo(&free_bytes, &total_bytes),
+            DriverResult::kSuccess);
+  EXPECT_EQ(free_bytes, total_bytes);
+}
+
 INSTANTIATE_TEST_SUITE_P(Results, PoolFailureTest,
                          ::testing::Values(DriverResult::kOutOfMemory,
                                            DriverResult::kUnknown),

@@ -91,6 +91,9 @@ TEST(DriverStatusTest, EachResultHasTheCodeThatCallersActOn) {
 TEST(DriverStatusTest, OnlyResultsThatLoseTheDeviceAreSticky) {
   EXPECT_TRUE(IsStickyResult(DriverResult::kIllegalAddress));
   EXPECT_TRUE(IsStickyResult(DriverResult::kDeinitialized));
+  EXPECT_TRUE(IsStickyResult(DriverResult::kLaunchTimeout));
+  EXPECT_TRUE(IsStickyResult(DriverResult::kAssert));
+  EXPECT_TRUE(IsStickyResult(DriverResult::kLaunchFailed));
   EXPECT_FALSE(IsStickyResult(DriverResult::kSuccess));
   EXPECT_FALSE(IsStickyResult(DriverResult::kOutOfMemory));
   EXPECT_FALSE(IsStickyResult(DriverResult::kNotReady));

@@ -121,6 +121,18 @@ FIRN_CHECK_VALUE(DriverResult::kIllegalState, CUDA_ERROR_ILLEGAL_STATE);
 FIRN_CHECK_VALUE(DriverResult::kNotFound, CUDA_ERROR_NOT_FOUND);
 FIRN_CHECK_VALUE(DriverResult::kNotReady, CUDA_ERROR_NOT_READY);
 FIRN_CHECK_VALUE(DriverResult::kIllegalAddress, CUDA_ERROR_ILLEGAL_ADDRESS);
+FIRN_CHECK_VALUE(DriverResult::kLaunchTimeout, CUDA_ERROR_LAUNCH_TIMEOUT);
+FIRN_CHECK_VALUE(DriverResult::kAssert, CUDA_ERROR_ASSERT);
+FIRN_CHECK_VALUE(DriverResult::kHardwareStackError,
+                 CUDA_ERROR_HARDWARE_STACK_ERROR);
+FIRN_CHECK_VALUE(DriverResult::kIllegalInstruction,
+                 CUDA_ERROR_ILLEGAL_INSTRUCTION);
+FIRN_CHECK_VALUE(DriverResult::kMisalignedAddress,
+                 CUDA_ERROR_MISALIGNED_ADDRESS);
+FIRN_CHECK_VALUE(DriverResult::kInvalidAddressSpace,
+                 CUDA_ERROR_INVALID_ADDRESS_SPACE);
+FIRN_CHECK_VALUE(DriverResult::kInvalidPc, CUDA_ERROR_INVALID_PC);
+FIRN_CHECK_VALUE(DriverResult::kLaunchFailed, CUDA_ERROR_LAUNCH_FAILED);
 FIRN_CHECK_VALUE(DriverResult::kNotPermitted, CUDA_ERROR_NOT_PERMITTED);
 FIRN_CHECK_VALUE(DriverResult::kNotSupported, CUDA_ERROR_NOT_SUPPORTED);
 FIRN_CHECK_VALUE(DriverResult::kStreamCaptureUnsupported,

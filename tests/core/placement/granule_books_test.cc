@@ -52,8 +52,7 @@ class GranuleBooksTest : public ::testing::Test {
   uint32_t next_vg_ = 0;
 };
 
-// --- Mappings and roles
-// -------------------------------------------------------
+// --- Mappings and roles ---
 
 TEST_F(GranuleBooksTest, WhatWasNeverMappedIsUnmapped) {
   EXPECT_EQ(books_.vg(VgIndex(7)).role, VgRole::kUnmapped);
@@ -239,8 +238,7 @@ TEST_F(GranuleBooksTest, InvariantsFailForAWindowWithoutLiveBytes) {
   books_.AddLive(GranuleId(0), Extent(0, 1));
 }
 
-// --- Searches
-// -----------------------------------------------------------------
+// --- Searches ---
 
 TEST_F(GranuleBooksTest, OnlyPartlyFilledGranulesHaveGaps) {
   Spare(0);  // empty
