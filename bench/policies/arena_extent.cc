@@ -19,11 +19,7 @@ PolicyUsage ArenaExtent::usage() const {
 }
 
 PolicyReport ArenaExtent::Report(uint64_t live_bytes) const {
-  PolicyReport report;
-  ledger_.AddTo(&report);
-  report.lower_bound_bytes =
-      DivideUp(live_bytes, granule_bytes_) * granule_bytes_;
-  return report;
+  return ledger_.Report(live_bytes, granule_bytes_);
 }
 
 }  // namespace firn::bench

@@ -3,6 +3,8 @@
 
 #include "bench/policies/driver_ledger.h"
 
+#include "bench/policies/size_rounding.h"
+
 namespace firn::bench {
 
 void DriverLedger::ChargeNewRun(uint64_t granules) {
@@ -26,10 +28,15 @@ void DriverLedger::ChargeRelease(uint64_t granules) {
   calls_.release += granules;
 }
 
-void DriverLedger::AddTo(PolicyReport* report) const {
-  report->driver_calls = calls_;
-  report->driver_us_modelled = driver_us_;
-  report->driver_us_create = create_us_;
+PolicyReport DriverLedger::Report(uint64_t live_bytes,
+                                  uint64_t granule_bytes) const {
+  PolicyReport report;
+  report.driver_calls = calls_;
+  report.driver_us_modelled = driver_us_;
+  report.driver_us_create = create_us_;
+  report.lower_bound_bytes =
+      DivideUp(live_bytes, granule_bytes) * granule_bytes;
+  return report;
 }
 
 }  // namespace firn::bench

@@ -25,8 +25,9 @@ class DriverLedger {
   // `granules` granules are unmapped and given back, one by one.
   void ChargeRelease(uint64_t granules);
 
-  // Fills the fields about driver calls.
-  void AddTo(PolicyReport* report) const;
+  // The report of a policy that cannot move: what was charged, and live bytes
+  // in whole granules as the least that would hold them.
+  PolicyReport Report(uint64_t live_bytes, uint64_t granule_bytes) const;
 
  private:
   CostModel model_;

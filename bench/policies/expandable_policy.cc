@@ -75,11 +75,7 @@ PolicyUsage ExpandablePolicy::usage() const {
 }
 
 PolicyReport ExpandablePolicy::Report() {
-  PolicyReport report;
-  ledger_.AddTo(&report);
-  report.lower_bound_bytes =
-      DivideUp(live_bytes_, granule_bytes_) * granule_bytes_;
-  return report;
+  return ledger_.Report(live_bytes_, granule_bytes_);
 }
 
 }  // namespace firn::bench

@@ -126,11 +126,7 @@ PolicyUsage PagedPolicy::usage() const {
 }
 
 PolicyReport PagedPolicy::Report() {
-  PolicyReport report;
-  ledger_.AddTo(&report);
-  report.lower_bound_bytes =
-      DivideUp(live_bytes_, granule_bytes_) * granule_bytes_;
-  return report;
+  return ledger_.Report(live_bytes_, granule_bytes_);
 }
 
 }  // namespace firn::bench

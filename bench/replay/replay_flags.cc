@@ -24,7 +24,7 @@ namespace {
 
 // Of the devices that a replay runs on.
 constexpr uint64_t kDeviceGranularityBytes = uint64_t{2} << 20;
-constexpr uint64_t kLargestGranuleBytes = uint64_t{1} << 30;
+constexpr uint64_t kLargestGranuleBytes = uint64_t{64} << 20;
 
 // A value that is no member of a flag's list of values.
 absl::Status NotOneOf(const std::vector<absl::string_view>& values) {

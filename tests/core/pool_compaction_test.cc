@@ -79,8 +79,12 @@ std::vector<FilledBlock> FreeMost(Pool* pool, std::vector<FilledBlock> blocks,
   return kept;
 }
 
-TEST(PoolCompactionTest, MovesMixedBlocksCloseToTheLowerBound) {
-  FIRN_ASSERT_OK_AND_ASSIGN(auto on_cpu, PoolOnCpu::Real(512 * kMiB));
+class PoolCompactionSyncTest : public ::testing::TestWithParam<CpuSync> {};
+
+TEST_P(PoolCompactionSyncTest, MovesMixedBlocksCloseToTheLowerBound) {
+  FIRN_ASSERT_OK_AND_ASSIGN(
+      auto on_cpu,
+      PoolOnCpu::Real(512 * kMiB, /*move_on_failure=*/false, GetParam()));
   Pool& pool = on_cpu->pool();
   std::vector<FilledBlock> blocks = FillPool(&pool, 7, /*large=*/false);
   ASSERT_GT(blocks.size(), 1000u);
@@ -123,6 +127,10 @@ TEST(PoolCompactionTest, MovesMixedBlocksCloseToTheLowerBound) {
   EXPECT_TRUE(IsIntact({ptr, large, 4711}));
   FIRN_EXPECT_OK(pool.CheckInvariants());
 }
+
+INSTANTIATE_TEST_SUITE_P(Extremes, PoolCompactionSyncTest,
+                         ::testing::Values(CpuSync::kLazy, CpuSync::kDraining),
+                         ::firn::testing::SyncName);
 
 TEST(PoolCompactionTest, ASecondPassFindsNothingMoreToDo) {
   FIRN_ASSERT_OK_AND_ASSIGN(auto on_cpu, PoolOnCpu::Ghost(256 * kMiB));

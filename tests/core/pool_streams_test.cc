@@ -32,11 +32,11 @@ using ::firn::testing::kMiB;
 using ::firn::testing::PoolOnCpu;
 using ::firn::testing::StatusIs;
 
-class PoolStreamsTest : public ::testing::Test {
+class PoolStreamsTest : public ::testing::TestWithParam<CpuSync> {
  protected:
   void SetUp() override {
     absl::StatusOr<std::unique_ptr<PoolOnCpu>> on_cpu =
-        PoolOnCpu::Real(32 * kMiB);
+        PoolOnCpu::Real(32 * kMiB, /*move_on_failure=*/false, GetParam());
     FIRN_ASSERT_OK(on_cpu.status());
     on_cpu_ = std::move(*on_cpu);
     for (StreamHandle* stream : {&first_, &second_}) {
@@ -45,7 +45,19 @@ class PoolStreamsTest : public ::testing::Test {
     }
   }
 
-  void TearDown() override { gate_.store(true); }
+  void TearDown() override {
+    gate_.store(true);
+    if (opener_.joinable()) opener_.join();
+  }
+
+  // Kernels that wait for the gate must not wait for this thread: it may be
+  // inside a call that waits for them.
+  void OpenSoon() {
+    opener_ = std::thread([this] {
+      absl::SleepFor(absl::Milliseconds(20));
+      gate_.store(true);
+    });
+  }
 
   Pool& pool() { return on_cpu_->pool(); }
 
@@ -73,12 +85,13 @@ class PoolStreamsTest : public ::testing::Test {
 
   // Outlives the driver, whose workers look at it.
   std::atomic<bool> gate_{false};
+  std::thread opener_;
   std::unique_ptr<PoolOnCpu> on_cpu_;
   StreamHandle first_ = nullptr;
   StreamHandle second_ = nullptr;
 };
 
-TEST_F(PoolStreamsTest, MemoryFreedOnItsOnlyStreamIsReusedAtOnce) {
+TEST_P(PoolStreamsTest, MemoryFreedOnItsOnlyStreamIsReusedAtOnce) {
   FIRN_ASSERT_OK_AND_ASSIGN(void* ptr, AllocateOn(first_, 4 * kMiB));
   WriteWhenOpen(first_, {ptr, 4 * kMiB, 1});
   FIRN_ASSERT_OK(pool().Free(ptr, first_));
@@ -87,7 +100,7 @@ TEST_F(PoolStreamsTest, MemoryFreedOnItsOnlyStreamIsReusedAtOnce) {
   gate_.store(true);
 }
 
-TEST_F(PoolStreamsTest, MemoryInUseOnAnotherStreamIsNotReused) {
+TEST_P(PoolStreamsTest, MemoryInUseOnAnotherStreamIsNotReused) {
   // Both streams are known from here on.
   FIRN_ASSERT_OK_AND_ASSIGN(void* warm, AllocateOn(second_, 512));
   FIRN_ASSERT_OK(pool().Free(warm, second_));
@@ -98,9 +111,9 @@ TEST_F(PoolStreamsTest, MemoryInUseOnAnotherStreamIsNotReused) {
   EXPECT_EQ(pool().GetStats().pending_free_bytes, 20 * kMiB);
   EXPECT_THAT(pool().Free(ptr, first_),
               StatusIs(absl::StatusCode::kInvalidArgument));
+  OpenSoon();
   FIRN_ASSERT_OK_AND_ASSIGN(void* other, AllocateOn(second_, 4 * kMiB));
   Fill({other, 4 * kMiB, 2});
-  gate_.store(true);
   // More than is free without the first block: waits for its stream.
   FIRN_ASSERT_OK_AND_ASSIGN(void* large, AllocateOn(second_, 24 * kMiB));
   Fill({large, 24 * kMiB, 3});
@@ -110,22 +123,18 @@ TEST_F(PoolStreamsTest, MemoryInUseOnAnotherStreamIsNotReused) {
   FIRN_EXPECT_OK(pool().CheckInvariants());
 }
 
-TEST_F(PoolStreamsTest, ASecondStreamWaitsForWhatWasFreedWithoutAnEvent) {
+TEST_P(PoolStreamsTest, ASecondStreamWaitsForWhatWasFreedWithoutAnEvent) {
   FIRN_ASSERT_OK_AND_ASSIGN(void* ptr, AllocateOn(first_, 30 * kMiB));
   WriteWhenOpen(first_, {ptr, 30 * kMiB, 1});
   FIRN_ASSERT_OK(pool().Free(ptr, first_));
-  std::thread opener([this] {
-    absl::SleepFor(absl::Milliseconds(20));
-    gate_.store(true);
-  });
+  OpenSoon();
   FIRN_ASSERT_OK_AND_ASSIGN(void* other, AllocateOn(second_, 30 * kMiB));
   EXPECT_TRUE(gate_.load());
   Fill({other, 30 * kMiB, 2});
-  opener.join();
   EXPECT_TRUE(IsIntact({other, 30 * kMiB, 2}));
 }
 
-TEST_F(PoolStreamsTest, AStreamOfNoDriverIsRefused) {
+TEST_P(PoolStreamsTest, AStreamOfNoDriverIsRefused) {
   FIRN_ASSERT_OK_AND_ASSIGN(void* ptr, pool().Allocate(512));
   int no_stream = 0;
   EXPECT_THAT(pool().Free(ptr, reinterpret_cast<StreamHandle>(&no_stream)),
@@ -135,7 +144,7 @@ TEST_F(PoolStreamsTest, AStreamOfNoDriverIsRefused) {
   FIRN_EXPECT_OK(pool().Free(ptr));
 }
 
-TEST_F(PoolStreamsTest, ADestroyedStreamStillProtectsWhatItUses) {
+TEST_P(PoolStreamsTest, ADestroyedStreamStillProtectsWhatItUses) {
   FIRN_ASSERT_OK_AND_ASSIGN(void* warm, AllocateOn(second_, 512));
   FIRN_ASSERT_OK_AND_ASSIGN(void* ptr, AllocateOn(first_, 30 * kMiB));
   WriteWhenOpen(first_, {ptr, 30 * kMiB, 1});
@@ -149,7 +158,7 @@ TEST_F(PoolStreamsTest, ADestroyedStreamStillProtectsWhatItUses) {
   FIRN_EXPECT_OK(pool().Free(warm, second_));
 }
 
-TEST_F(PoolStreamsTest, CompactWaitsForKernelsThatWereLaunchedBefore) {
+TEST_P(PoolStreamsTest, CompactWaitsForKernelsThatWereLaunchedBefore) {
   // Half of each granule, in two kinds that can be merged.
   std::vector<FilledBlock> blocks;
   for (uint64_t i = 0; i < 64; ++i) {
@@ -174,12 +183,19 @@ TEST_F(PoolStreamsTest, CompactWaitsForKernelsThatWereLaunchedBefore) {
   EXPECT_EQ(on_cpu_->cpu().CtxSynchronize(), DriverResult::kSuccess);
 }
 
-TEST(PoolThreadsTest, ThreadsAllocateCheckAndFreeWhileAnotherCompacts) {
+INSTANTIATE_TEST_SUITE_P(Extremes, PoolStreamsTest,
+                         ::testing::Values(CpuSync::kLazy, CpuSync::kDraining),
+                         ::firn::testing::SyncName);
+
+class PoolThreadsTest : public ::testing::TestWithParam<CpuSync> {};
+
+TEST_P(PoolThreadsTest, ThreadsAllocateCheckAndFreeWhileAnotherCompacts) {
   // Threads that touch their blocks keep to level 0: they hold no work across
   // a pass. The pass and the touching exclude each other as a program's own
   // synchronisation would; allocations and frees do not.
   FIRN_ASSERT_OK_AND_ASSIGN(
-      auto on_cpu, PoolOnCpu::Real(48 * kMiB, /*move_on_failure=*/false));
+      auto on_cpu,
+      PoolOnCpu::Real(48 * kMiB, /*move_on_failure=*/false, GetParam()));
   Pool& pool = on_cpu->pool();
   Mutex touching;
   std::atomic<uint64_t> damaged{0};
@@ -230,6 +246,10 @@ TEST(PoolThreadsTest, ThreadsAllocateCheckAndFreeWhileAnotherCompacts) {
   EXPECT_EQ(pool.GetStats().live_bytes, 0u);
   FIRN_EXPECT_OK(pool.CheckInvariants());
 }
+
+INSTANTIATE_TEST_SUITE_P(Extremes, PoolThreadsTest,
+                         ::testing::Values(CpuSync::kLazy, CpuSync::kDraining),
+                         ::firn::testing::SyncName);
 
 }  // namespace
 }  // namespace firn

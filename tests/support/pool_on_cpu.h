@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -16,12 +17,18 @@
 #include "firn/vmm/counting_driver.h"
 #include "firn/vmm/cpu/cpu_driver.h"
 #include "firn/vmm/faulting_driver.h"
+#include "gtest/gtest.h"
 
 namespace firn::testing {
 
 inline constexpr uint64_t kKiB = uint64_t{1} << 10;
 inline constexpr uint64_t kMiB = uint64_t{1} << 20;
 inline constexpr uint64_t kGiB = uint64_t{1} << 30;
+
+// The name of a test that runs under both extremes.
+inline std::string SyncName(const ::testing::TestParamInfo<CpuSync>& info) {
+  return info.param == CpuSync::kLazy ? "Lazy" : "Draining";
+}
 
 class PoolOnCpu {
  public:
@@ -44,8 +51,10 @@ class PoolOnCpu {
 
   // Real storage, a pool of `capacity_bytes` on a device that has twice that.
   static absl::StatusOr<std::unique_ptr<PoolOnCpu>> Real(
-      uint64_t capacity_bytes, bool move_on_failure = false) {
+      uint64_t capacity_bytes, bool move_on_failure = false,
+      CpuSync sync = CpuSync::kLazy) {
     CpuDriverOptions driver_options;
+    driver_options.sync = sync;
     driver_options.device_bytes = 2 * capacity_bytes;
     PoolOptions options;
     options.capacity_bytes = capacity_bytes;

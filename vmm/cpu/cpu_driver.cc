@@ -4,6 +4,7 @@
 #include "firn/vmm/cpu/cpu_driver.h"
 
 #include <atomic>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -48,6 +49,8 @@ class CpuDriverImpl final : public CpuDriver {
   CpuDriverImpl(const CpuDriverOptions& options, uint64_t device_granules,
                 std::unique_ptr<cpu::Backing> backing)
       : real_(options.storage == CpuStorage::kReal),
+        sync_(options.sync),
+        deadlock_timeout_(options.deadlock_timeout),
         device_name_(options.device_name),
         guard_(&device_lost_),
         memory_(options.granularity_bytes, device_granules,
@@ -92,12 +95,14 @@ class CpuDriverImpl final : public CpuDriver {
     return memory_.Map(address, bytes, offset_bytes, handle, flags);
   }
   DriverResult MemUnmap(DevicePtr address, size_t bytes) override {
-    if (lost()) return DriverResult::kIllegalAddress;
+    const DriverResult drained = DrainFor("cuMemUnmap");
+    if (drained != DriverResult::kSuccess) return drained;
     return memory_.Unmap(address, bytes);
   }
   DriverResult MemSetAccess(DevicePtr address, size_t bytes,
                             const AccessDesc* descs, size_t count) override {
-    if (lost()) return DriverResult::kIllegalAddress;
+    const DriverResult drained = DrainFor("cuMemSetAccess");
+    if (drained != DriverResult::kSuccess) return drained;
     return memory_.SetAccess(address, bytes, descs, count);
   }
   DriverResult MemGetAccess(AccessFlags* flags, const MemLocation* location,
@@ -187,6 +192,9 @@ class CpuDriverImpl final : public CpuDriver {
         [this] { return streams_.IsIdle(); });
   }
 
+  // In the draining mode, waits for all work; `call` names who waits.
+  DriverResult DrainFor(const char* call);
+
   bool lost() const { return device_lost_.load(); }
   DriverResult UnlessLost(DriverResult result) const {
     return lost() ? DriverResult::kIllegalAddress : result;
@@ -216,6 +224,8 @@ class CpuDriverImpl final : public CpuDriver {
            const std::function<void()>& body);
 
   const bool real_;
+  const CpuSync sync_;
+  const absl::Duration deadlock_timeout_;
   const std::string device_name_;
   // Set once, by whoever meets an illegal access; never cleared.
   std::atomic<bool> device_lost_{false};
@@ -224,6 +234,21 @@ class CpuDriverImpl final : public CpuDriver {
   // Last, so that all work is done before what it works on goes.
   cpu::StreamSet streams_;
 };
+
+DriverResult CpuDriverImpl::DrainFor(const char* call) {
+  if (lost()) return DriverResult::kIllegalAddress;
+  if (sync_ == CpuSync::kLazy) return DriverResult::kSuccess;
+  const std::string stuck = streams_.Drain(deadlock_timeout_);
+  if (!stuck.empty()) {
+    std::fprintf(stderr,
+                 "%s: deadlock in %s: the call waits for work that does not "
+                 "end: %s\n",
+                 device_name_.c_str(), call, stuck.c_str());
+    device_lost_.store(true);
+    return DriverResult::kLaunchTimeout;
+  }
+  return UnlessLost(DriverResult::kSuccess);
+}
 
 DriverResult CpuDriverImpl::MemcpyDtoDAsync(DevicePtr dst, DevicePtr src,
                                             size_t bytes, StreamHandle stream) {
@@ -325,6 +350,12 @@ absl::StatusOr<std::unique_ptr<CpuDriver>> CpuDriver::Create(
     return BadOption("granularity_bytes", granularity_bytes,
                      "it must be a power of two and a multiple of the host's "
                      "page size");
+  }
+  if (options.deadlock_timeout <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("CpuDriverOptions::deadlock_timeout is ",
+                     absl::FormatDuration(options.deadlock_timeout),
+                     ": it must be positive"));
   }
   const bool real = options.storage == CpuStorage::kReal;
   uint64_t device_bytes = options.device_bytes;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "firn/vmm/driver.h"
 
 namespace firn {
@@ -22,6 +23,14 @@ namespace firn {
 enum class CpuStorage {
   kReal,   // contents exist
   kGhost,  // bookkeeping only: a device of any size on any machine
+};
+
+// What MemUnmap and MemSetAccess do about work in flight. A real driver does
+// something between the two, and does not say what: code that is right under
+// both is right.
+enum class CpuSync {
+  kLazy,      // they take effect at once
+  kDraining,  // they wait for all work queued before on the device
 };
 
 struct CpuDriverOptions {
@@ -35,6 +44,12 @@ struct CpuDriverOptions {
   // Fill created memory with kCpuPoisonWord, so that code that relies on what
   // was there before fails (real storage only).
   bool poison = true;
+  CpuSync sync = CpuSync::kLazy;
+  // kDraining: once no work has ended for so long, the calling thread and the
+  // work are taken to wait for each other. The deadlock is reported on stderr
+  // with the streams and what they do, the device is lost, and the call returns
+  // kLaunchTimeout.
+  absl::Duration deadlock_timeout = absl::Seconds(10);
   std::string device_name = "firn CPU driver";
 };
 

@@ -7,6 +7,10 @@
 #include <atomic>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+
 namespace firn::cpu {
 namespace {
 
@@ -216,6 +220,49 @@ void StreamSet::SynchronizeAll() {
   for (const Point& point : points) Wait(point);
 }
 
+std::string StreamSet::Drain(absl::Duration timeout) {
+  MutexLock lock(&mutex_);
+  std::vector<Point> points = PendingPoints(/*blocking_only=*/false);
+  points.push_back(Point{legacy_, legacy_->enqueued});
+  for (const Point& point : points) {
+    uint64_t seen = total_completed_;
+    absl::Time deadline = absl::Now() + timeout;
+    while (!IsComplete(point)) {
+      const absl::Duration left = deadline - absl::Now();
+      if (left <= absl::ZeroDuration()) return Describe(points);
+      progress_.WaitWithTimeout(&mutex_, left);
+      if (seen == total_completed_) continue;
+      seen = total_completed_;
+      deadline = absl::Now() + timeout;
+    }
+  }
+  return "";
+}
+
+std::string StreamSet::Describe(const std::vector<Point>& points) {
+  std::vector<std::string> lines;
+  for (const Point& point : points) {
+    if (IsComplete(point)) continue;
+    const Stream& stream = *point.stream;
+    std::string line =
+        absl::StrCat("stream ", stream.id, ", operation ", stream.completed + 1,
+                     " of ", stream.enqueued, ": ");
+    switch (stream.doing) {
+      case Stream::Doing::kNothing:
+        absl::StrAppend(&line, "not started");
+        break;
+      case Stream::Doing::kWaiting:
+        absl::StrAppend(&line, "waits for stream ", stream.waits_for_id);
+        break;
+      case Stream::Doing::kRunning:
+        absl::StrAppend(&line, "runs and does not end");
+        break;
+    }
+    lines.push_back(line);
+  }
+  return absl::StrJoin(lines, "; ");
+}
+
 std::shared_ptr<StreamSet::Stream> StreamSet::Find(StreamHandle handle) {
   if (handle == nullptr) return legacy_;
   const auto it = streams_.find(handle);
@@ -272,13 +319,20 @@ void StreamSet::RunWorker(Stream* stream) {
     {
       const Operation operation = std::move(stream->queue.front());
       stream->queue.pop_front();
-      for (const Point& point : operation.waits_for) Wait(point);
+      for (const Point& point : operation.waits_for) {
+        stream->doing = Stream::Doing::kWaiting;
+        stream->waits_for_id = point.stream == nullptr ? 0 : point.stream->id;
+        Wait(point);
+      }
+      stream->doing = Stream::Doing::kRunning;
       mutex_.Unlock();
       if (operation.work) operation.work();
       // What the work holds goes before the work counts as done, without lock.
     }
     mutex_.Lock();
     ++stream->completed;
+    ++total_completed_;
+    stream->doing = Stream::Doing::kNothing;
     progress_.SignalAll();
   }
   stream->finished = true;

@@ -11,11 +11,13 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
 #include "firn/vmm/driver_types.h"
 #include "firn/vmm/mutex.h"
 
@@ -60,6 +62,9 @@ class StreamSet {
   bool IsIdle();
   // Waits for all work queued before, on streams since destroyed as well.
   void SynchronizeAll();
+  // Likewise, but gives up once no work has ended for `timeout`. Returns an
+  // empty string, or which streams it was waiting for and what each is at.
+  std::string Drain(absl::Duration timeout);
 
  private:
   struct Stream;
@@ -81,6 +86,10 @@ class StreamSet {
     std::deque<Operation> queue;
     uint64_t enqueued = 0;
     uint64_t completed = 0;
+    // What the operation after the completed ones is at; none until a worker
+    // takes it.
+    enum class Doing { kNothing, kWaiting, kRunning } doing = Doing::kNothing;
+    uint64_t waits_for_id = 0;  // of another stream, while kWaiting
     // No more work will come.
     bool closed = false;
     // The worker is about to return.
@@ -105,6 +114,8 @@ class StreamSet {
     return point.stream == nullptr || point.stream->completed >= point.position;
   }
   void Wait(const Point& point) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string Describe(const std::vector<Point>& points)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RunWorker(Stream* stream) ABSL_LOCKS_EXCLUDED(mutex_);
   // Joins the workers of destroyed streams that are done.
   void Reap() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -112,6 +123,8 @@ class StreamSet {
   Mutex mutex_;
   // Signalled when an operation completes.
   CondVar progress_;
+  // Operations completed on all streams: grows as long as there is progress.
+  uint64_t total_completed_ ABSL_GUARDED_BY(mutex_) = 0;
   const std::shared_ptr<Stream> legacy_;
   absl::flat_hash_map<StreamHandle, std::shared_ptr<Stream>> streams_
       ABSL_GUARDED_BY(mutex_);

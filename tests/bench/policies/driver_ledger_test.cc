@@ -11,8 +11,7 @@ namespace {
 TEST(DriverLedgerTest, ANewRunIsOneAccessCallAndACreateAndMapPerGranule) {
   DriverLedger ledger(CostProfile::kFast);
   ledger.ChargeNewRun(3);
-  PolicyReport report;
-  ledger.AddTo(&report);
+  const PolicyReport report = ledger.Report(1, 512);
   EXPECT_EQ(report.driver_calls.create, 3u);
   EXPECT_EQ(report.driver_calls.map, 3u);
   EXPECT_EQ(report.driver_calls.set_access, 1u);
@@ -27,8 +26,7 @@ TEST(DriverLedgerTest, ANewRunIsOneAccessCallAndACreateAndMapPerGranule) {
 TEST(DriverLedgerTest, AReleaseIsAnUnmapAndAReleasePerGranule) {
   DriverLedger ledger(CostProfile::kFast);
   ledger.ChargeRelease(2);
-  PolicyReport report;
-  ledger.AddTo(&report);
+  const PolicyReport report = ledger.Report(1, 512);
   EXPECT_EQ(report.driver_calls.unmap, 2u);
   EXPECT_EQ(report.driver_calls.release, 2u);
   EXPECT_EQ(report.driver_calls.create, 0u);
@@ -42,10 +40,16 @@ TEST(DriverLedgerTest, NothingCostsNothing) {
   DriverLedger ledger(CostProfile::kA100);
   ledger.ChargeNewRun(0);
   ledger.ChargeRelease(0);
-  PolicyReport report;
-  ledger.AddTo(&report);
+  const PolicyReport report = ledger.Report(1, 512);
   EXPECT_EQ(report.driver_calls.set_access, 0u);
   EXPECT_EQ(report.driver_us_modelled, 0);
+}
+
+TEST(DriverLedgerTest, TheLeastIsLiveBytesInWholeGranules) {
+  const DriverLedger ledger(CostProfile::kNone);
+  EXPECT_EQ(ledger.Report(0, 512).lower_bound_bytes, 0u);
+  EXPECT_EQ(ledger.Report(512, 512).lower_bound_bytes, 512u);
+  EXPECT_EQ(ledger.Report(513, 512).lower_bound_bytes, 1024u);
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ TEST(ReplayFlagsTest, EveryErrorIsOneLineThatNamesFlagValueAndRemedy) {
       {{"--trace=x", "--granule=6MiB"}, {"--granule", "6MiB", "2MiB"}},
       {{"--trace=x", "--granule=1MiB"}, {"--granule", "1MiB", "2MiB"}},
       {{"--trace=x", "--granule=0"}, {"--granule", "'0'", "2MiB"}},
-      {{"--trace=x", "--granule=2GiB"}, {"--granule", "2GiB", "1GiB"}},
+      {{"--trace=x", "--granule=2GiB"}, {"--granule", "2GiB", "64MiB"}},
       {{"--trace=x", "--storage=tape"}, {"--storage", "tape", "ghost, real"}},
       {{"--trace=x", "--storage=real", "--policy=paged"},
        {"--storage", "real", "paged"}},
