@@ -11,6 +11,9 @@
 namespace firn {
 namespace {
 
+// Granules in which a hole is attempted, cheapest first.
+constexpr size_t kHoleTries = 128;
+
 // One bit per 64th of a granule, set where anything is live: most conflicts
 // and most fits are settled by it alone.
 class CoarseMask {
@@ -119,25 +122,127 @@ class Planner {
     return std::move(plan_);
   }
 
+  Plan RunForHole(uint32_t quanta, uint32_t alignment_quanta) {
+    std::vector<HoleSite> sites;
+    for (size_t rank = 0; rank < hosts_.size(); ++rank) {
+      HoleSite site;
+      site.rank = rank;
+      if (FindCheapestSite(quanta, alignment_quanta, &site)) {
+        sites.push_back(site);
+      }
+    }
+    const size_t tries = std::min(sites.size(), kHoleTries);
+    std::partial_sort(
+        sites.begin(), sites.begin() + static_cast<std::ptrdiff_t>(tries),
+        sites.end(), [](const HoleSite& a, const HoleSite& b) {
+          return a.live_quanta != b.live_quanta ? a.live_quanta < b.live_quanta
+                                                : a.rank < b.rank;
+        });
+    for (size_t i = 0; i < tries; ++i) {
+      const HoleSite& site = sites[i];
+      if (site.live_quanta == 0) continue;  // a hole already
+      if (site.live_quanta > limits_.max_quanta) break;
+      to_move_.clear();
+      const SnapshotGranule& source =
+          snapshot_.granules[hosts_[site.rank].granule];
+      for (uint32_t vg = source.first_vg;
+           vg < source.first_vg + source.vg_count; ++vg) {
+        if (TouchesInterval(vg, site.interval)) to_move_.push_back(vg);
+      }
+      if (to_move_.size() > limits_.max_moves) continue;
+      if (MoveOut(site.rank, hosts_.size())) {
+        plan_.copied_quanta = site.live_quanta;
+        break;
+      }
+    }
+    return std::move(plan_);
+  }
+
  private:
+  struct HoleSite {
+    size_t rank = 0;
+    OffsetInterval interval;
+    uint32_t live_quanta = 0;  // of the virtual granules in the way
+  };
+
+  bool TouchesInterval(uint32_t vg, OffsetInterval interval) const {
+    for (const OffsetInterval& extent :
+         snapshot_.ExtentsOf(snapshot_.vgs[vg])) {
+      if (extent.lo < interval.hi && interval.lo < extent.hi) return true;
+    }
+    return false;
+  }
+
+  // The interval of the granule that the fewest live quanta are in the way of.
+  // A best one begins behind an extent or ends before one, so only those are
+  // looked at. False if something is in the way everywhere that cannot all
+  // leave: then more would be moved than is gained.
+  bool FindCheapestSite(uint32_t quanta, uint32_t alignment_quanta,
+                        HoleSite* site) {
+    const SnapshotGranule& granule =
+        snapshot_.granules[hosts_[site->rank].granule];
+    starts_.assign(1, 0);
+    for (const SnapshotVg& vg : snapshot_.VgsOf(granule)) {
+      for (const OffsetInterval& extent : snapshot_.ExtentsOf(vg)) {
+        starts_.push_back((extent.hi + alignment_quanta - 1) /
+                          alignment_quanta * alignment_quanta);
+        if (extent.lo >= quanta) {
+          starts_.push_back((extent.lo - quanta) / alignment_quanta *
+                            alignment_quanta);
+        }
+      }
+    }
+    bool found = false;
+    for (const uint32_t start : starts_) {
+      if (start + quanta > snapshot_.quanta_per_granule) continue;
+      OffsetInterval interval;
+      interval.lo = start;
+      interval.hi = start + quanta;
+      uint32_t live_quanta = 0;
+      for (uint32_t vg = granule.first_vg;
+           vg < granule.first_vg + granule.vg_count; ++vg) {
+        if (TouchesInterval(vg, interval)) {
+          live_quanta += snapshot_.vgs[vg].live_quanta;
+        }
+      }
+      if (live_quanta >= quanta ||
+          (found && live_quanta >= site->live_quanta)) {
+        continue;
+      }
+      found = true;
+      site->interval = interval;
+      site->live_quanta = live_quanta;
+    }
+    return found;
+  }
+
   // Finds a host for every virtual granule of the source, or undoes what was
   // found.
   bool Evacuate(size_t rank) {
+    const SnapshotGranule& source = snapshot_.granules[hosts_[rank].granule];
+    to_move_.resize(source.vg_count);
+    std::iota(to_move_.begin(), to_move_.end(), source.first_vg);
+    if (!MoveOut(rank, rank)) return false;
+    hosts_[rank].is_source = true;
+    ++plan_.emptied_granules;
+    plan_.copied_quanta += source.live_quanta;
+    return true;
+  }
+
+  // Finds a host below `end_rank` for each of `to_move_`, which live on the
+  // granule at `rank`; all or nothing.
+  bool MoveOut(size_t rank, size_t end_rank) {
     const uint32_t source_index = hosts_[rank].granule;
-    const SnapshotGranule& source = snapshot_.granules[source_index];
-    largest_first_.resize(source.vg_count);
-    std::iota(largest_first_.begin(), largest_first_.end(), source.first_vg);
-    std::sort(largest_first_.begin(), largest_first_.end(),
-              [&](uint32_t a, uint32_t b) {
-                const uint32_t live_a = snapshot_.vgs[a].live_quanta;
-                const uint32_t live_b = snapshot_.vgs[b].live_quanta;
-                return live_a != live_b ? live_a > live_b : a < b;
-              });
+    std::sort(to_move_.begin(), to_move_.end(), [&](uint32_t a, uint32_t b) {
+      const uint32_t live_a = snapshot_.vgs[a].live_quanta;
+      const uint32_t live_b = snapshot_.vgs[b].live_quanta;
+      return live_a != live_b ? live_a > live_b : a < b;
+    });
     const size_t moves_before = plan_.moves.size();
     undo_.clear();
-    for (const uint32_t vg : largest_first_) {
-      const size_t host_rank = FindHost(vg, rank);
-      if (host_rank == rank) {
+    for (const uint32_t vg : to_move_) {
+      const size_t host_rank = FindHost(vg, rank, end_rank);
+      if (host_rank == end_rank) {
         plan_.moves.resize(moves_before);
         while (!undo_.empty()) {
           Undo(undo_.back());
@@ -149,26 +254,24 @@ class Planner {
       TakeIn(host_rank, vg);
       plan_.moves.push_back({vg, source_index, hosts_[host_rank].granule});
     }
-    hosts_[rank].is_source = true;
-    ++plan_.emptied_granules;
-    plan_.copied_quanta += source.live_quanta;
     return true;
   }
 
-  // The rank of the fullest host that can take `vg`; `source_rank` if none.
-  size_t FindHost(uint32_t vg, size_t source_rank) {
+  // The rank of the fullest host that can take `vg`; `end_rank` if none.
+  size_t FindHost(uint32_t vg, size_t source_rank, size_t end_rank) {
     const auto extents = snapshot_.ExtentsOf(snapshot_.vgs[vg]);
     const uint64_t touched = coarse_.Touched(extents);
     const uint64_t covered = coarse_.Covered(extents);
     for (size_t rank = FirstWithRoomFor(snapshot_.vgs[vg].live_quanta);
-         rank < source_rank; ++rank) {
+         rank < end_rank; ++rank) {
       const CoarseMasks& masks = masks_[rank];
       // Where one side covers a bit, the other may not touch it.
       if ((masks.covered & touched) != 0 || (masks.touched & covered) != 0) {
         continue;
       }
       const Host& host = hosts_[rank];
-      if (host.is_source || host.mappings >= limits_.max_mappings_per_granule) {
+      if (rank == source_rank || host.is_source ||
+          host.mappings >= limits_.max_mappings_per_granule) {
         continue;
       }
       if ((masks.touched & touched) != 0 && !Fits(host.granule, extents)) {
@@ -176,7 +279,7 @@ class Planner {
       }
       return rank;
     }
-    return source_rank;
+    return end_rank;
   }
 
   // The first rank whose granule had so many quanta free in the snapshot.
@@ -245,7 +348,8 @@ class Planner {
   std::vector<CoarseMasks> masks_;     // by rank
   std::vector<uint64_t> free_before_;  // free quanta of lower ranks, by rank
   std::vector<Occupancy> exact_;       // by index into Snapshot::granules
-  std::vector<uint32_t> largest_first_;
+  std::vector<uint32_t> to_move_;      // indices into Snapshot::vgs
+  std::vector<uint32_t> starts_;
   std::vector<UndoEntry> undo_;
   Plan plan_;
 };
@@ -255,6 +359,11 @@ class Planner {
 Plan MakePlan(const Snapshot& snapshot, const PlanLimits& limits) {
   if (snapshot.granules.empty()) return Plan();
   return Planner(snapshot, limits).Run();
+}
+
+Plan MakeHolePlan(const Snapshot& snapshot, uint32_t quanta,
+                  uint32_t alignment_quanta, const PlanLimits& limits) {
+  return Planner(snapshot, limits).RunForHole(quanta, alignment_quanta);
 }
 
 }  // namespace firn

@@ -59,6 +59,15 @@ struct Plan {
 // fewest bytes copied, for every m; in general it is a greedy colouring.
 Plan MakePlan(const Snapshot& snapshot, const PlanLimits& limits);
 
+// Opens a hole: moves the virtual granules that are in the way of `quanta`
+// clear quanta in one granule, starting at a multiple of `alignment_quanta`, to
+// other granules. For a block that fits nowhere although as much is free: where
+// no whole granule can be emptied, part of one often can. The cheapest
+// candidates are tried; the plan has no moves if none works, or if such a hole
+// exists already.
+Plan MakeHolePlan(const Snapshot& snapshot, uint32_t quanta,
+                  uint32_t alignment_quanta, const PlanLimits& limits);
+
 }  // namespace firn
 
 #endif  // FIRN_COMPACTION_PLANNER_H_

@@ -104,17 +104,40 @@ absl::Status Compactor::RelocateAndPublish(const Plan& plan, size_t begin,
   return absl::OkStatus();
 }
 
-absl::Status Compactor::Run(const CompactOptions& options,
-                            CompactionReport* report) {
-  const absl::Time start = absl::Now();
-  if (!options.dry_run) {
+absl::Status Compactor::Prepare(bool dry_run, CompactionReport* report) {
+  if (!dry_run) {
     const absl::StatusOr<uint32_t> unmapped =
         backing_->UnmapSpares(kCrowdedMappings);
     if (!unmapped.ok()) return unmapped.status();
   }
   FillSnapshot();
   report->granules_before = books_->used_granules();
+  report->granules_after = report->granules_before;
   report->lower_bound_granules = ComputeLowerBounds(snapshot_).max();
+  return absl::OkStatus();
+}
+
+absl::Status Compactor::OpenHole(uint32_t quanta, uint32_t alignment_quanta,
+                                 CompactionReport* report) {
+  const absl::Time start = absl::Now();
+  absl::Status status = Prepare(/*dry_run=*/false, report);
+  if (!status.ok()) return status;
+  PlanLimits limits;
+  limits.max_mappings_per_granule = books_->max_mappings();
+  const Plan plan = MakeHolePlan(snapshot_, quanta, alignment_quanta, limits);
+  status = RelocateAndPublish(plan, 0, plan.moves.size());
+  if (!status.ok()) return status;
+  report->moves = plan.moves.size();
+  report->bytes_copied = QuantaToBytes(plan.copied_quanta);
+  report->duration = absl::Now() - start;
+  return absl::OkStatus();
+}
+
+absl::Status Compactor::Run(const CompactOptions& options,
+                            CompactionReport* report) {
+  const absl::Time start = absl::Now();
+  absl::Status status = Prepare(options.dry_run, report);
+  if (!status.ok()) return status;
 
   PlanLimits limits;
   limits.max_mappings_per_granule = books_->max_mappings();
@@ -129,7 +152,6 @@ absl::Status Compactor::Run(const CompactOptions& options,
   report->rejected_sources = plan.rejected_sources;
   report->budget_exhausted = plan.limited;
 
-  absl::Status status;
   size_t begin = 0;
   while (begin < plan.moves.size()) {
     if (absl::Now() - start > options.max_duration) {

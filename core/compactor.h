@@ -34,10 +34,18 @@ class Compactor {
   // that failed left no trace.
   absl::Status Run(const CompactOptions& options, CompactionReport* report);
 
+  // Opens a hole for a block of less than a granule, where one can be had by
+  // moving part of what is in its way. Under the same conditions; `report` has
+  // no moves if none can be.
+  absl::Status OpenHole(uint32_t quanta, uint32_t alignment_quanta,
+                        CompactionReport* report);
+
   // Least number of granules for what is live now.
   LowerBounds ComputeBounds();
 
  private:
+  // Frees crowded granules of spares, then looks.
+  absl::Status Prepare(bool dry_run, CompactionReport* report);
   void FillSnapshot();
   absl::Status RelocateAndPublish(const Plan& plan, size_t begin, size_t end);
   VgIndex AnyVgOf(GranuleId granule) const;

@@ -247,6 +247,17 @@ absl::StatusOr<BlockStart> Pool::Impl::ClimbLadder(const Request& request,
   // 4. Holes that are left between live blocks.
   absl::StatusOr<BlockStart> start = retry(Effort::kScattered);
   if (!absl::IsResourceExhausted(start.status())) return start;
+  // 5. A hole of our own making, where no whole granule can be emptied.
+  const bool is_small = request.quanta < quanta_per_granule_ &&
+                        request.alignment_quanta <= quanta_per_granule_;
+  if (options_.move_on_failure && is_small &&
+      (frees_at_failed_hole_ != stats_.frees ||
+       request.quanta < failed_hole_quanta_)) {
+    const absl::Status status = MakeHole(request);
+    if (!status.ok()) return status;
+    start = retry(Effort::kScattered);
+    if (!absl::IsResourceExhausted(start.status())) return start;
+  }
   return OutOfMemory(request, failure);
 }
 
@@ -258,6 +269,22 @@ absl::Status Pool::Impl::MakeRoom(const Request& request) {
   const absl::Status status = CompactLocked(options, &report);
   if (!status.ok()) return status;
   if (report.granules_recovered == 0) frees_at_empty_pass_ = stats_.frees;
+  return absl::OkStatus();
+}
+
+absl::Status Pool::Impl::MakeHole(const Request& request) {
+  CompactionReport report;
+  absl::Status status = WaitUntilIdle();
+  if (!status.ok()) return status;
+  status = compactor_->OpenHole(static_cast<uint32_t>(request.quanta),
+                                static_cast<uint32_t>(request.alignment_quanta),
+                                &report);
+  CountPass(status, report);
+  if (!status.ok()) return status;
+  if (report.moves == 0) {
+    frees_at_failed_hole_ = stats_.frees;
+    failed_hole_quanta_ = request.quanta;
+  }
   return absl::OkStatus();
 }
 
@@ -360,23 +387,30 @@ absl::Status Pool::Impl::ReleasePending(bool wait) {
 
 // --- Compaction and trim ---
 
-absl::Status Pool::Impl::CompactLocked(const CompactOptions& options,
-                                       CompactionReport* report) {
-  if (!options.dry_run) {
-    // Level 0: nobody launches meanwhile; what was launched is waited for.
-    const absl::Status idle =
-        ToStatus(driver_->CtxSynchronize(), "cuCtxSynchronize");
-    if (!idle.ok()) return idle;
-    const absl::Status released = ReleasePending(true);
-    if (!released.ok()) return released;
-  }
-  const absl::Status status = compactor_->Run(options, report);
-  if (options.dry_run) return status;
+absl::Status Pool::Impl::WaitUntilIdle() {
+  // Level 0: nobody launches meanwhile; what was launched is waited for.
+  const absl::Status idle =
+      ToStatus(driver_->CtxSynchronize(), "cuCtxSynchronize");
+  if (!idle.ok()) return idle;
+  return ReleasePending(true);
+}
+
+void Pool::Impl::CountPass(const absl::Status& status,
+                           const CompactionReport& report) {
   ++stats_.compaction_passes;
   if (!status.ok()) ++stats_.failed_passes;
-  stats_.granules_moved += report->moves;
-  stats_.granules_recovered += report->granules_recovered;
-  stats_.bytes_copied += report->bytes_copied;
+  stats_.granules_moved += report.moves;
+  stats_.granules_recovered += report.granules_recovered;
+  stats_.bytes_copied += report.bytes_copied;
+}
+
+absl::Status Pool::Impl::CompactLocked(const CompactOptions& options,
+                                       CompactionReport* report) {
+  if (options.dry_run) return compactor_->Run(options, report);
+  const absl::Status idle = WaitUntilIdle();
+  if (!idle.ok()) return idle;
+  const absl::Status status = compactor_->Run(options, report);
+  CountPass(status, *report);
   return status;
 }
 

@@ -67,14 +67,22 @@ class Pool::Impl {
   absl::StatusOr<BlockStart> ClimbLadder(const Request& request,
                                          absl::Status failure)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Empties whole granules.
   absl::Status MakeRoom(const Request& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Opens a hole within a granule.
+  absl::Status MakeHole(const Request& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status OutOfMemory(const Request& request,
                            const absl::Status& last_failure)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // Waits for the device, and releases what was freed.
+  absl::Status WaitUntilIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CompactLocked(const CompactOptions& options,
                              CompactionReport* report)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountPass(const absl::Status& status, const CompactionReport& report)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The live block that starts at `ptr`; InvalidArgument says what is wrong
   // with the address.
@@ -119,6 +127,9 @@ class Pool::Impl {
   // Frees seen when a pass last recovered nothing: another one is pointless
   // until something has been freed.
   uint64_t frees_at_empty_pass_ ABSL_GUARDED_BY(mutex_) = ~uint64_t{0};
+  // Likewise for a hole of so many quanta or more.
+  uint64_t frees_at_failed_hole_ ABSL_GUARDED_BY(mutex_) = ~uint64_t{0};
+  uint64_t failed_hole_quanta_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace firn

@@ -234,6 +234,44 @@ TEST(PoolCompactionTest, BudgetsHold) {
   FIRN_EXPECT_OK(pool.CheckInvariants());
 }
 
+TEST(PoolCompactionTest, AHoleIsOpenedWhereNoWholeGranuleCanBeEmptied) {
+  // Two granules of four blocks each; one lacks its first, the other its
+  // second. A block of half a granule fits only if one of them moves over.
+  for (const bool allowed : {false, true}) {
+    SCOPED_TRACE(allowed);
+    FIRN_ASSERT_OK_AND_ASSIGN(auto on_cpu,
+                              PoolOnCpu::Real(2 * kGranule, allowed));
+    Pool& pool = on_cpu->pool();
+    std::vector<FilledBlock> blocks;
+    for (uint64_t i = 0; i < 8; ++i) {
+      FIRN_ASSERT_OK_AND_ASSIGN(void* ptr, pool.Allocate(kGranule / 4));
+      blocks.push_back({ptr, kGranule / 4, i});
+      Fill(blocks.back());
+    }
+    // The first four fill a granule before the next one is taken.
+    std::vector<FilledBlock> kept;
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      const uint64_t offset =
+          reinterpret_cast<uintptr_t>(blocks[i].ptr) % kGranule;
+      if (offset == (i < 4 ? 0 : kGranule / 4)) {
+        FIRN_ASSERT_OK(pool.Free(blocks[i].ptr));
+      } else {
+        kept.push_back(blocks[i]);
+      }
+    }
+    ASSERT_EQ(kept.size(), 6u);
+    const absl::StatusOr<void*> ptr = pool.Allocate(kGranule / 2);
+    EXPECT_EQ(ptr.ok(), allowed) << ptr.status();
+    EXPECT_EQ(pool.GetStats().granules_moved, allowed ? 1u : 0u);
+    if (ptr.ok()) {
+      kept.push_back({*ptr, kGranule / 2, 99});
+      Fill(kept.back());
+    }
+    EXPECT_EQ(CountDamaged(kept), 0u);
+    FIRN_EXPECT_OK(pool.CheckInvariants());
+  }
+}
+
 TEST(PoolCompactionTest, AFailingAllocationMovesOnlyWhereAllowed) {
   for (const bool allowed : {false, true}) {
     SCOPED_TRACE(allowed);
