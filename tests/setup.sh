@@ -14,7 +14,7 @@ FIRN_ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 # Debian's names. A build cannot do without the first list; the second only
 # makes it faster and is installed along with the first, never by itself.
 FIRN_PACKAGES=(
-  g++ clang clang-format cmake ninja-build
+  g++ clang clang-format cmake ninja-build pkg-config
   libabsl-dev libgtest-dev libgmock-dev libbenchmark-dev
   nlohmann-json3-dev libzstd-dev zlib1g-dev
 )
@@ -59,7 +59,7 @@ firn_jobs() {
 # so that one that was installed in another way counts.
 firn_has_package() {
   case "$1" in
-    g++ | clang-format | cmake | ccache) command -v "$1" >/dev/null ;;
+    g++ | clang-format | cmake | ccache | pkg-config) command -v "$1" >/dev/null ;;
     clang) command -v clang++ >/dev/null ;;
     ninja-build) command -v ninja >/dev/null ;;
     gnuplot-nox) command -v gnuplot >/dev/null ;;
