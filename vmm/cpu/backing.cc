@@ -74,7 +74,8 @@ Backing::Backing(uint64_t granularity_bytes, bool poison, int fd,
     : granularity_bytes_(granularity_bytes),
       poison_(poison),
       // A smaller granule in a huge page would hold memory that is not its own.
-      huge_pages_(granularity_bytes % kHostHugePageBytes == 0),
+      huge_pages_(granularity_bytes % kHostHugePageBytes == 0 &&
+                  HostTakesHugePageAdvice()),
       fd_(fd),
       window_(window),
       window_bytes_(window_bytes) {}

@@ -47,6 +47,18 @@ uint64_t HostAvailableBytes() {
   return available_bytes;
 }
 
+bool HostTakesHugePageAdvice() {
+  // The choice in force stands in brackets. It may change while we run, which
+  // costs speed at the most.
+  static const bool takes_advice = [] {
+    std::ifstream file("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+    std::string choices;
+    std::getline(file, choices);
+    return choices.find("[advise]") != std::string::npos;
+  }();
+  return takes_advice;
+}
+
 uint64_t HostPageBytes() {
   static const auto page_bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   return page_bytes;

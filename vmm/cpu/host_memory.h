@@ -19,6 +19,10 @@ uint64_t HostAvailableBytes();
 
 uint64_t HostPageBytes();
 
+// Whether the host backs shared memory by huge pages where it is asked to. It
+// need not be asked where it never does, nor where it does so by itself.
+bool HostTakesHugePageAdvice();
+
 }  // namespace firn::cpu
 
 #endif  // FIRN_VMM_CPU_HOST_MEMORY_H_
