@@ -1,0 +1,126 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a pool says about itself: statistics, the report of an allocation that
+// failed, and the check of its invariants.
+
+#include "absl/strings/str_cat.h"
+#include "firn/core/pool_impl.h"
+
+namespace firn {
+
+absl::Status Pool::Impl::OutOfMemory(const Request& request,
+                                     const absl::Status& last_failure) {
+  const uint64_t held = GranulesToBytes(store_.held_granules());
+  const uint64_t used = GranulesToBytes(books_.used_granules());
+  const uint64_t bound = GranulesToBytes(compactor_->ComputeBounds().max());
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "cannot allocate ", request.bytes, " bytes: ", last_failure.message(),
+      ". capacity ", GranulesToBytes(store_.budget_granules()), ", held ", held,
+      ", live ", stats_.live_bytes, ", used ", used, ", free ",
+      GranulesToBytes(backing_.available_granules()), ", pending frees ",
+      free_queue_.pending_bytes(), ", least for what is live ", bound,
+      ". Live memory ",
+      options_.move_on_failure ? "was allowed to move"
+                               : "was not allowed to move (move_on_failure)",
+      "; compaction could free at most ", used - bound, " bytes more."));
+}
+
+PoolStats Pool::Impl::GetStats() const {
+  MutexLock lock(&mutex_);
+  PoolStats stats = stats_;
+  stats.backend = identity_.backend;
+  stats.device_name = identity_.device_name;
+  stats.driver_reason = driver_reason_;
+  stats.granule_bytes = granule_bytes_;
+  stats.capacity_bytes = GranulesToBytes(store_.budget_granules());
+  stats.used_bytes = GranulesToBytes(books_.used_granules());
+  stats.held_bytes = GranulesToBytes(store_.held_granules());
+  stats.cached_bytes = GranulesToBytes(store_.cached_granules());
+  stats.pending_free_bytes = free_queue_.pending_bytes();
+  stats.mapped_vgs = mappings_.mapped_vgs();
+  stats.live_vgs = books_.live_vgs();
+  stats.partial_granules = books_.partial_granules();
+  return stats;
+}
+
+PoolUsage Pool::Impl::GetUsage() const {
+  MutexLock lock(&mutex_);
+  PoolUsage usage;
+  usage.live_bytes = stats_.live_bytes;
+  usage.used_bytes = GranulesToBytes(books_.used_granules());
+  usage.held_bytes = GranulesToBytes(store_.held_granules());
+  usage.mapped_vgs = mappings_.mapped_vgs();
+  usage.compaction_passes = stats_.compaction_passes;
+  usage.granules_moved = stats_.granules_moved;
+  return usage;
+}
+
+absl::StatusOr<uint64_t> Pool::Impl::Generation(const void* ptr) const {
+  MutexLock lock(&mutex_);
+  const absl::StatusOr<BlockStart> start = FindBlock(ptr);
+  if (!start.ok()) return start.status();
+  if (books_.vg(start->vg).role == VgRole::kWindow) {
+    return uint64_t{mappings_.generation(start->vg)};
+  }
+  const VgRange range = large_.RangeOf(start->vg);
+  uint64_t generation = 0;
+  for (uint32_t i = 0; i < range.count; ++i) {
+    generation += mappings_.generation(range.first + i);
+  }
+  return generation;
+}
+
+absl::Status Pool::Impl::CheckInvariants() const {
+  MutexLock lock(&mutex_);
+  for (const absl::Status& status :
+       {store_.CheckInvariants(), books_.CheckInvariants(),
+        windows_.CheckInvariants(), large_.CheckInvariants(),
+        mappings_.CheckInvariants()}) {
+    if (!status.ok()) return status;
+  }
+  uint64_t mapped_granules = 0;
+  for (uint32_t i = 0; i < books_.granule_limit(); ++i) {
+    const GranuleId granule(i);
+    if (books_.granule(granule).mappings == 0) continue;
+    if (!store_.is_quarantined(granule)) ++mapped_granules;
+    if (!store_.is_held(granule) || store_.is_cached(granule)) {
+      return absl::InternalError(
+          absl::StrCat("I6: granule ", i, " is mapped, and free as well"));
+    }
+  }
+  if (mapped_granules + store_.cached_granules() +
+          store_.quarantined_granules() !=
+      store_.held_granules()) {
+    return absl::InternalError(absl::StrCat(
+        "I11: ", store_.held_granules(), " granules held, ", mapped_granules,
+        " mapped, ", store_.cached_granules(), " cached and ",
+        store_.quarantined_granules(), " quarantined"));
+  }
+  uint64_t mapped_vgs = 0;
+  for (uint32_t i = 0; i < books_.vg_limit(); ++i) {
+    const VgRecord& vg = books_.vg(VgIndex(i));
+    if (vg.granule != mappings_.granule(VgIndex(i))) {
+      return absl::InternalError(absl::StrCat(
+          "I3: books and mapping table differ on virtual granule ", i));
+    }
+    if (!vg.granule.is_none()) ++mapped_vgs;
+  }
+  if (mapped_vgs != mappings_.mapped_vgs()) {
+    return absl::InternalError("I3: mappings that the books do not know");
+  }
+  if (address_space_->free().vg_count() + mapped_vgs !=
+      address_space_->vg_count()) {
+    return absl::InternalError(absl::StrCat(
+        "addresses: ", address_space_->free().vg_count(), " free and ",
+        mapped_vgs, " mapped of ", address_space_->vg_count()));
+  }
+  if (stats_.live_bytes > GranulesToBytes(books_.used_granules())) {
+    return absl::InternalError(
+        absl::StrCat("I1: ", stats_.live_bytes, " bytes live, only ",
+                     books_.used_granules(), " granules used"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace firn
