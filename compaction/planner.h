@@ -63,8 +63,8 @@ Plan MakePlan(const Snapshot& snapshot, const PlanLimits& limits);
 // clear quanta in one granule, starting at a multiple of `alignment_quanta`, to
 // other granules. For a block that fits nowhere although as much is free: where
 // no whole granule can be emptied, part of one often can. The cheapest
-// candidates are tried; the plan has no moves if none works, or if such a hole
-// exists already.
+// candidates are tried; the plan has no moves if none works. Holes that exist
+// already are passed over: the caller could not use them.
 Plan MakeHolePlan(const Snapshot& snapshot, uint32_t quanta,
                   uint32_t alignment_quanta, const PlanLimits& limits);
 

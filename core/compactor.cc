@@ -32,6 +32,12 @@ void Compactor::FillSnapshot() {
   snapshot_.extents.clear();
   for (uint32_t i = 0; i < books_->granule_limit(); ++i) {
     const GranuleRecord& record = books_->granule(GranuleId(i));
+    // What was lost can neither be read nor moved.
+    if (record.live_quanta > 0 && record.frozen &&
+        books_->vg(record.first).role != VgRole::kInterior) {
+      ++snapshot_.full_granules;
+      continue;
+    }
     if (record.live_quanta == 0 ||
         books_->vg(record.first).role == VgRole::kInterior) {
       continue;
@@ -40,8 +46,7 @@ void Compactor::FillSnapshot() {
     granule.granule = GranuleId(i);
     granule.live_quanta = record.live_quanta;
     granule.first_vg = static_cast<uint32_t>(snapshot_.vgs.size());
-    // A frozen granule takes nothing in.
-    granule.mappings = record.frozen ? books_->max_mappings() : record.mappings;
+    granule.mappings = record.mappings;
     for (VgIndex at = record.first; !at.is_none(); at = books_->vg(at).next) {
       const VgRecord& vg = books_->vg(at);
       if (vg.role == VgRole::kSpare) continue;
@@ -97,6 +102,7 @@ absl::Status Compactor::RelocateAndPublish(const Plan& plan, size_t begin,
     const GranuleId from = record.granule;
     if (record.role == VgRole::kWindow) windows_->PrepareMove(record.owner);
     books_->Move(done.vg, done.to, done.extents.data(), done.extents.size());
+    windows_->UnblockAll(from);
     const bool source_is_done =
         i + 1 == plan.moves.size() || plan.moves[i + 1].from != move.from;
     if (source_is_done) backing_->CacheIfUnmapped(from);
@@ -129,6 +135,8 @@ absl::Status Compactor::OpenHole(uint32_t quanta, uint32_t alignment_quanta,
   if (!status.ok()) return status;
   report->moves = plan.moves.size();
   report->bytes_copied = QuantaToBytes(plan.copied_quanta);
+  report->granules_after = books_->used_granules();
+  report->granules_recovered = report->granules_before - report->granules_after;
   report->duration = absl::Now() - start;
   return absl::OkStatus();
 }

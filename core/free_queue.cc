@@ -6,6 +6,12 @@
 #include "firn/vmm/driver_status.h"
 
 namespace firn {
+namespace {
+
+// An id that no stream has.
+constexpr uint64_t kUnknownStream = ~uint64_t{0};
+
+}  // namespace
 
 FreeQueue::~FreeQueue() {
   for (auto& [id, entries] : by_stream_) {
@@ -20,7 +26,8 @@ absl::Status FreeQueue::StreamId(StreamHandle stream, uint64_t* id) {
   if (stream == nullptr) return absl::OkStatus();
   const DriverResult result = driver_->StreamGetId(stream, id);
   if (result == DriverResult::kNotSupported) {
-    *id = reinterpret_cast<uintptr_t>(stream);
+    // Without ids a stream is not told from a later one with the same handle.
+    *id = kUnknownStream;
     return absl::OkStatus();
   }
   if (result == DriverResult::kInvalidHandle ||
@@ -39,17 +46,33 @@ absl::Status FreeQueue::NoteStream(StreamHandle stream) {
   uint64_t id = 0;
   const absl::Status status = StreamId(stream, &id);
   if (!status.ok()) return status;
-  if (!has_stream_) {
+  if (!has_stream_ && id != kUnknownStream) {
     has_stream_ = true;
     first_stream_ = id;
     return absl::OkStatus();
   }
-  if (id == first_stream_) return absl::OkStatus();
+  if (id == first_stream_ && id != kUnknownStream) return absl::OkStatus();
   const DriverResult result = driver_->CtxSynchronize();
   if (result != DriverResult::kSuccess) {
     return ToStatus(result, "cuCtxSynchronize");
   }
   is_recording_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status FreeQueue::RefuseCapturing(StreamHandle stream) {
+  CaptureStatus capture = CaptureStatus::kNone;
+  const DriverResult result = driver_->StreamIsCapturing(stream, &capture);
+  if (result == DriverResult::kInvalidHandle) {
+    return absl::InvalidArgumentError("stream: not a stream of this driver");
+  }
+  if (result != DriverResult::kSuccess) {
+    return ToStatus(result, "cuStreamIsCapturing");
+  }
+  if (capture != CaptureStatus::kNone) {
+    return absl::FailedPreconditionError(
+        "stream: is capturing; free the block after the capture has ended");
+  }
   return absl::OkStatus();
 }
 
@@ -68,16 +91,6 @@ absl::Status FreeQueue::Push(BlockStart start, uint64_t bytes,
   uint64_t id = 0;
   absl::Status status = StreamId(stream, &id);
   if (!status.ok()) return status;
-  // Recording on a stream that captures would make the event part of the
-  // graph: it would never say when the memory is done.
-  CaptureStatus capture = CaptureStatus::kNone;
-  status = ToStatus(driver_->StreamIsCapturing(stream, &capture),
-                    "cuStreamIsCapturing");
-  if (!status.ok()) return status;
-  if (capture != CaptureStatus::kNone) {
-    return absl::FailedPreconditionError(
-        "stream: is capturing; free the block after the capture has ended");
-  }
   Entry entry;
   entry.start = start;
   entry.bytes = bytes;

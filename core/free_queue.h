@@ -36,6 +36,10 @@ class FreeQueue {
   // device: memory freed before has no event that other streams could ask for.
   absl::Status NoteStream(StreamHandle stream);
 
+  // FailedPrecondition if `stream` is capturing: what is freed there is used
+  // again whenever the graph is launched.
+  absl::Status RefuseCapturing(StreamHandle stream);
+
   // Whether freed memory has to wait for its stream.
   bool is_recording() const { return is_recording_; }
   bool empty() const { return pending_count_ == 0; }

@@ -42,7 +42,16 @@ absl::StatusOr<uint64_t> ChooseGranuleBytes(const PoolOptions& options,
   if (result != DriverResult::kSuccess) {
     return ToStatus(result, "cuMemGetAllocationGranularity");
   }
-  if (options.granule_bytes == 0) return uint64_t{minimum};
+  if (options.granule_bytes == 0) {
+    PoolOptions as_granule;
+    as_granule.granule_bytes = minimum;
+    if (!as_granule.Validate().ok()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the device's granularity of ", minimum,
+                       " bytes makes no granule; give granule_bytes"));
+    }
+    return uint64_t{minimum};
+  }
   if (options.granule_bytes % minimum != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "granule_bytes: ", options.granule_bytes,
@@ -128,7 +137,8 @@ Pool::Impl::Impl(PoolOptions options, std::string driver_reason,
       mappings_(driver_, address_space_.get(), &store_,
                 {OwnAccess(identity_.device_ordinal)}),
       books_(quanta_per_granule_, kMaxMappingsPerGranule),
-      backing_(address_space_.get(), &store_, &mappings_, &books_),
+      backing_(address_space_.get(), &store_, &mappings_, &books_,
+               [this] { return WaitForFreed(); }),
       windows_(&backing_),
       large_(&backing_),
       free_queue_(driver_) {}
@@ -172,7 +182,10 @@ absl::StatusOr<void*> Pool::Impl::Allocate(uint64_t bytes,
   MutexLock lock(&mutex_);
   absl::Status status = free_queue_.NoteStream(options.stream);
   if (status.ok() && !free_queue_.empty()) status = ReleasePending(false);
-  if (!status.ok()) return status;
+  if (!status.ok()) {
+    ++stats_.failed_allocations;
+    return status;
+  }
   absl::StatusOr<BlockStart> start = TryPlace(request, Effort::kOrdinary);
   if (absl::IsResourceExhausted(start.status())) {
     start = ClimbLadder(request, start.status());
@@ -195,8 +208,7 @@ absl::StatusOr<BlockStart> Pool::Impl::TryPlace(const Request& request,
   if (request.bytes > GranulesToBytes(store_.budget_granules())) {
     return absl::ResourceExhaustedError("more than the capacity");
   }
-  if (request.quanta < quanta_per_granule_ &&
-      request.alignment_quanta <= quanta_per_granule_) {
+  if (IsSmall(request)) {
     return windows_.Allocate(static_cast<uint32_t>(request.quanta),
                              static_cast<uint32_t>(request.alignment_quanta),
                              request.bytes, effort);
@@ -228,11 +240,14 @@ absl::StatusOr<BlockStart> Pool::Impl::ClimbLadder(const Request& request,
     absl::StatusOr<BlockStart> start = retry(Effort::kOrdinary);
     if (!absl::IsResourceExhausted(start.status())) return start;
   }
-  // 2. Granules there are, but no addresses or mappings: spares hold them.
+  // 2. Granules there are, but no addresses or mappings: those that hold
+  // nothing live have them.
   if (backing_.available_granules() >= large_.GranulesFor(request.quanta)) {
-    const absl::StatusOr<uint32_t> unmapped = backing_.UnmapSpares(0);
-    if (!unmapped.ok()) return unmapped.status();
-    if (*unmapped > 0) {
+    const absl::StatusOr<uint32_t> spares = backing_.UnmapSpares(0);
+    if (!spares.ok()) return spares.status();
+    const absl::StatusOr<uint32_t> empty = backing_.UnmapEmpty();
+    if (!empty.ok()) return empty.status();
+    if (*spares + *empty > 0) {
       absl::StatusOr<BlockStart> start = retry(Effort::kOrdinary);
       if (!absl::IsResourceExhausted(start.status())) return start;
     }
@@ -248,11 +263,7 @@ absl::StatusOr<BlockStart> Pool::Impl::ClimbLadder(const Request& request,
   absl::StatusOr<BlockStart> start = retry(Effort::kScattered);
   if (!absl::IsResourceExhausted(start.status())) return start;
   // 5. A hole of our own making, where no whole granule can be emptied.
-  const bool is_small = request.quanta < quanta_per_granule_ &&
-                        request.alignment_quanta <= quanta_per_granule_;
-  if (options_.move_on_failure && is_small &&
-      (frees_at_failed_hole_ != stats_.frees ||
-       request.quanta < failed_hole_quanta_)) {
+  if (options_.move_on_failure && IsSmall(request)) {
     const absl::Status status = MakeHole(request);
     if (!status.ok()) return status;
     start = retry(Effort::kScattered);
@@ -273,19 +284,24 @@ absl::Status Pool::Impl::MakeRoom(const Request& request) {
 }
 
 absl::Status Pool::Impl::MakeHole(const Request& request) {
-  CompactionReport report;
+  const WindowAllocator::Shape shape =
+      windows_.ShapeOf(static_cast<uint32_t>(request.quanta),
+                       static_cast<uint32_t>(request.alignment_quanta));
+  if (frees_at_failed_hole_ == stats_.frees &&
+      shape.quanta >= failed_hole_.quanta &&
+      shape.alignment_quanta >= failed_hole_.alignment_quanta) {
+    return absl::OkStatus();
+  }
   absl::Status status = WaitUntilIdle();
   if (!status.ok()) return status;
-  status = compactor_->OpenHole(static_cast<uint32_t>(request.quanta),
-                                static_cast<uint32_t>(request.alignment_quanta),
-                                &report);
+  CompactionReport report;
+  status = compactor_->OpenHole(shape.quanta, shape.alignment_quanta, &report);
   CountPass(status, report);
-  if (!status.ok()) return status;
-  if (report.moves == 0) {
+  if (status.ok() && report.moves == 0) {
     frees_at_failed_hole_ = stats_.frees;
-    failed_hole_quanta_ = request.quanta;
+    failed_hole_ = shape;
   }
-  return absl::OkStatus();
+  return status;
 }
 
 // --- Free ---
@@ -338,6 +354,10 @@ absl::Status Pool::Impl::Free(void* ptr, StreamHandle stream) {
   }
   const uint64_t bytes = RequestedBytes(*start);
   absl::Status status = free_queue_.NoteStream(stream);
+  // The default stream captures nothing.
+  if (status.ok() && stream != nullptr) {
+    status = free_queue_.RefuseCapturing(stream);
+  }
   if (status.ok() && free_queue_.is_recording()) {
     status = free_queue_.Push(*start, bytes, stream);
   }
@@ -348,7 +368,10 @@ absl::Status Pool::Impl::Free(void* ptr, StreamHandle stream) {
   ++stats_.frees;
   --stats_.live_allocations;
   stats_.live_bytes -= bytes;
-  if (!free_queue_.is_recording()) Release(*start);
+  if (!free_queue_.is_recording()) {
+    Release(*start);
+    has_unconfirmed_frees_ = true;
+  }
   return absl::OkStatus();
 }
 
@@ -356,8 +379,19 @@ void Pool::Impl::Release(BlockStart start) {
   if (books_.vg(start.vg).role == VgRole::kWindow) {
     windows_.Free(start);
   } else {
-    large_.Free(start);
+    const GranuleId shared = large_.Free(start);
+    if (!shared.is_none()) windows_.UnblockAll(shared);
   }
+}
+
+absl::Status Pool::Impl::WaitForFreed() {
+  // Reached through Backing, which is used under the lock only.
+  mutex_.AssertHeld();
+  if (!has_unconfirmed_frees_) return absl::OkStatus();
+  const absl::Status idle =
+      ToStatus(driver_->CtxSynchronize(), "cuCtxSynchronize");
+  if (idle.ok()) has_unconfirmed_frees_ = false;
+  return idle;
 }
 
 absl::Status Pool::Impl::ReleasePending(bool wait) {
@@ -375,6 +409,7 @@ absl::Status Pool::Impl::WaitUntilIdle() {
   const absl::Status idle =
       ToStatus(driver_->CtxSynchronize(), "cuCtxSynchronize");
   if (!idle.ok()) return idle;
+  has_unconfirmed_frees_ = false;
   return ReleasePending(true);
 }
 

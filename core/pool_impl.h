@@ -70,6 +70,11 @@ class Pool::Impl {
   // Empties whole granules.
   absl::Status MakeRoom(const Request& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether it goes into a window.
+  bool IsSmall(const Request& request) const {
+    return request.quanta < quanta_per_granule_ &&
+           request.alignment_quanta <= quanta_per_granule_;
+  }
   // Opens a hole within a granule.
   absl::Status MakeHole(const Request& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -91,6 +96,8 @@ class Pool::Impl {
   uint64_t RequestedBytes(BlockStart start) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Release(BlockStart start) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Waits until no work uses what was freed.
+  absl::Status WaitForFreed();
   // Gives back what its streams are done with; all of it with `wait`.
   absl::Status ReleasePending(bool wait) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NotePeaks() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -127,9 +134,12 @@ class Pool::Impl {
   // Frees seen when a pass last recovered nothing: another one is pointless
   // until something has been freed.
   uint64_t frees_at_empty_pass_ ABSL_GUARDED_BY(mutex_) = ~uint64_t{0};
-  // Likewise for a hole of so many quanta or more.
+  // Likewise for a hole of this shape, or a larger or stricter one.
   uint64_t frees_at_failed_hole_ ABSL_GUARDED_BY(mutex_) = ~uint64_t{0};
-  uint64_t failed_hole_quanta_ ABSL_GUARDED_BY(mutex_) = 0;
+  WindowAllocator::Shape failed_hole_ ABSL_GUARDED_BY(mutex_);
+  // Memory was released that only its stream's order protects: work in flight
+  // may still touch it.
+  bool has_unconfirmed_frees_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace firn

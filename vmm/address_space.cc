@@ -19,6 +19,12 @@ absl::StatusOr<std::unique_ptr<AddressSpace>> AddressSpace::Reserve(
     // The alignment is asked for: no driver promises one by default.
     const DriverResult result =
         driver->MemAddressReserve(&base, bytes, granule_bytes, 0, 0);
+    if (result == DriverResult::kSuccess && base % granule_bytes != 0) {
+      driver->MemAddressFree(base, bytes);
+      return absl::InternalError(
+          absl::StrCat("cuMemAddressReserve: the address is not aligned to ",
+                       granule_bytes, " bytes, as was asked for"));
+    }
     if (result == DriverResult::kSuccess) {
       return absl::WrapUnique(
           new AddressSpace(driver, base, granule_bytes, vg_count));

@@ -3,7 +3,9 @@
 
 #include "firn/core/placement/backing.h"
 
+#include <limits>
 #include <optional>
+#include <utility>
 
 namespace firn {
 namespace {
@@ -25,11 +27,23 @@ MappingChange MakeChange(VgIndex vg, GranuleId to) {
 }  // namespace
 
 Backing::Backing(AddressSpace* address_space, GranuleStore* store,
-                 MappingTable* mappings, GranuleBooks* books)
+                 MappingTable* mappings, GranuleBooks* books,
+                 WaitForFreed wait_for_freed)
     : address_space_(address_space),
       store_(store),
       mappings_(mappings),
-      books_(books) {}
+      books_(books),
+      wait_for_freed_(std::move(wait_for_freed)) {}
+
+absl::Status Backing::Apply(absl::Span<const MappingChange> changes) {
+  for (const MappingChange& change : changes) {
+    if (mappings_->granule(change.vg).is_none()) continue;
+    const absl::Status idle = wait_for_freed_();
+    if (!idle.ok()) return idle;
+    break;
+  }
+  return mappings_->Apply(changes);
+}
 
 void Backing::AddEmptyRun(VgRange range) {
   for (uint32_t i = 0; i < range.count; ++i) {
@@ -54,7 +68,7 @@ absl::StatusOr<VgIndex> Backing::MapNew(GranuleId granule,
   changes_.clear();
   AddUnmaps(harvest, &changes_);
   changes_.push_back(MakeChange(*vg, granule));
-  const absl::Status status = mappings_->Apply(changes_);
+  const absl::Status status = Apply(changes_);
   if (!status.ok()) {
     address_space_->Give(OneVg(*vg));
     return status;
@@ -140,7 +154,10 @@ absl::StatusOr<uint32_t> Backing::UnmapSpares(uint32_t least_mappings) {
   Harvest spares;
   for (uint32_t i = 0; i < books_->granule_limit(); ++i) {
     const GranuleRecord& record = books_->granule(GranuleId(i));
-    if (record.live_quanta == 0 || record.mappings < least_mappings) continue;
+    if (record.live_quanta == 0 || record.frozen ||
+        record.mappings < least_mappings) {
+      continue;
+    }
     VgIndex at = record.first;
     for (uint32_t n = record.spares; n > 0; --n, at = books_->vg(at).next) {
       spares.vgs.push_back(at);
@@ -149,10 +166,26 @@ absl::StatusOr<uint32_t> Backing::UnmapSpares(uint32_t least_mappings) {
   if (spares.vgs.empty()) return 0;
   changes_.clear();
   AddUnmaps(spares, &changes_);
-  const absl::Status status = mappings_->Apply(changes_);
+  const absl::Status status = Apply(changes_);
   if (!status.ok()) return status;
   CommitHarvest(spares);
   return static_cast<uint32_t>(spares.vgs.size());
+}
+
+absl::StatusOr<uint32_t> Backing::UnmapIntoCache(const Harvest& harvest) {
+  if (harvest.vgs.empty()) return 0;
+  changes_.clear();
+  AddUnmaps(harvest, &changes_);
+  const absl::Status status = Apply(changes_);
+  if (!status.ok()) return status;
+  CommitHarvest(harvest);
+  for (const GranuleId granule : harvest.granules) store_->Cache(granule);
+  return static_cast<uint32_t>(harvest.vgs.size());
+}
+
+absl::StatusOr<uint32_t> Backing::UnmapEmpty() {
+  return UnmapIntoCache(
+      ChooseHarvest(std::numeric_limits<uint32_t>::max(), VgRange()));
 }
 
 absl::StatusOr<uint32_t> Backing::Trim(uint32_t keep_granules) {
@@ -160,14 +193,9 @@ absl::StatusOr<uint32_t> Backing::Trim(uint32_t keep_granules) {
   if (held <= keep_granules) return 0;
   const uint32_t wanted = held - keep_granules;
   if (wanted > store_->cached_granules()) {
-    const Harvest harvest =
-        ChooseHarvest(wanted - store_->cached_granules(), VgRange());
-    changes_.clear();
-    AddUnmaps(harvest, &changes_);
-    const absl::Status status = mappings_->Apply(changes_);
-    if (!status.ok()) return status;
-    CommitHarvest(harvest);
-    for (const GranuleId granule : harvest.granules) store_->Cache(granule);
+    const absl::StatusOr<uint32_t> unmapped = UnmapIntoCache(
+        ChooseHarvest(wanted - store_->cached_granules(), VgRange()));
+    if (!unmapped.ok()) return unmapped.status();
   }
   return store_->ReleaseCached(keep_granules);
 }
@@ -199,7 +227,12 @@ void Backing::IsolateLost() {
 }
 
 void Backing::CacheIfUnmapped(GranuleId granule) {
-  if (books_->granule(granule).mappings == 0) store_->Cache(granule);
+  if (books_->granule(granule).mappings > 0) return;
+  if (books_->granule(granule).frozen) {
+    store_->Quarantine(granule);
+  } else {
+    store_->Cache(granule);
+  }
 }
 
 }  // namespace firn

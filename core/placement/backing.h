@@ -9,6 +9,7 @@
 #define FIRN_CORE_PLACEMENT_BACKING_H_
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -32,9 +33,15 @@ struct Harvest {
 // Thread safety: none; guarded by its owner.
 class Backing {
  public:
+  // Waits until no work uses memory that was freed: stream order allows work in
+  // flight to touch it, and its next user on the same stream to have it, but
+  // nobody to unmap it.
+  using WaitForFreed = std::function<absl::Status()>;
+
   // Owns none of its arguments, which must outlive it.
   Backing(AddressSpace* address_space, GranuleStore* store,
-          MappingTable* mappings, GranuleBooks* books);
+          MappingTable* mappings, GranuleBooks* books,
+          WaitForFreed wait_for_freed);
 
   AddressSpace& address_space() { return *address_space_; }
   GranuleStore& store() { return *store_; }
@@ -53,6 +60,10 @@ class Backing {
   // to take: nothing cached, nothing empty, no budget or no device memory.
   absl::StatusOr<VgIndex> SpareOnEmptyGranule();
 
+  // MappingTable::Apply, for virtual granules that hold nothing live: waits
+  // first if one of them is mapped now.
+  absl::Status Apply(absl::Span<const MappingChange> changes);
+
   // Chooses up to `count` empty granules that are mapped, outside `keep`:
   // those of spares first, then those of the shortest runs. Changes nothing.
   Harvest ChooseHarvest(uint32_t count, VgRange keep) const;
@@ -68,6 +79,9 @@ class Backing {
   // mappings. Frees addresses and mappings, costs later calls. Returns how many
   // went.
   absl::StatusOr<uint32_t> UnmapSpares(uint32_t least_mappings);
+  // Unmaps every granule that holds nothing live, into the cache: frees
+  // addresses. Returns how many virtual granules went.
+  absl::StatusOr<uint32_t> UnmapEmpty();
   // Releases unused granules until at most `keep_granules` are held.
   absl::StatusOr<uint32_t> Trim(uint32_t keep_granules);
   // After a failure: what the mapping table has lost is kept from everybody,
@@ -78,12 +92,14 @@ class Backing {
   void CacheIfUnmapped(GranuleId granule);
 
  private:
+  absl::StatusOr<uint32_t> UnmapIntoCache(const Harvest& harvest);
   absl::StatusOr<VgIndex> MapNew(GranuleId granule, const Harvest& harvest);
 
   AddressSpace* const address_space_;
   GranuleStore* const store_;
   MappingTable* const mappings_;
   GranuleBooks* const books_;
+  const WaitForFreed wait_for_freed_;
   VgRangeSet empty_runs_;
   size_t isolated_vgs_ = 0;             // of the mapping table's lost ones
   std::vector<MappingChange> changes_;  // scratch

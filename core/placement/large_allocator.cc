@@ -147,16 +147,18 @@ std::optional<VgRange> LargeAllocator::FindAddresses(
     uint32_t vgs, uint64_t alignment_granules) const {
   const AddressSpace& space = backing_->address_space();
   if (alignment_granules > 1) {
-    const uint64_t padded = vgs + alignment_granules - 1;
-    const std::optional<VgRange> range =
-        padded <= space.vg_count()
-            ? space.free().BestFit(static_cast<uint32_t>(padded))
-            : std::nullopt;
-    if (!range.has_value()) return std::nullopt;
-    const uint64_t base = space.AddressOf(range->first) / space.granule_bytes();
-    const uint64_t skip =
-        (alignment_granules - base % alignment_granules) % alignment_granules;
-    return MakeRange(range->first + static_cast<uint32_t>(skip), vgs);
+    // Whether a range holds an aligned address depends on where it lies, so
+    // all of them are looked at, shortest first.
+    for (std::optional<VgRange> range = space.free().BestFit(vgs);
+         range.has_value(); range = space.free().NextByLength(*range)) {
+      const uint64_t base =
+          space.AddressOf(range->first) / space.granule_bytes();
+      const uint64_t skip =
+          (alignment_granules - base % alignment_granules) % alignment_granules;
+      if (skip + vgs > range->count) continue;
+      return MakeRange(range->first + static_cast<uint32_t>(skip), vgs);
+    }
+    return std::nullopt;
   }
   // Around the longest runs, as the mappings there need not be made again.
   std::optional<VgRange> run = backing_->empty_runs().Longest();
@@ -232,7 +234,7 @@ absl::Status LargeAllocator::FillSite(const Site& site, const Shape& shape) {
     changes.push_back(MakeChange(unmapped[i], granules[i]));
   }
   Backing::AddUnmaps(harvest, &changes);
-  status = backing_->mappings().Apply(changes);
+  status = backing_->Apply(changes);
   if (!status.ok()) {
     store.GiveBack(acquisition);
     return status;
@@ -344,17 +346,19 @@ VgRange LargeAllocator::RangeOf(VgIndex vg) const {
   return blocks_[books_->vg(vg).owner].range;
 }
 
-void LargeAllocator::Free(BlockStart start) {
+GranuleId LargeAllocator::Free(BlockStart start) {
   const uint32_t index = books_->vg(start.vg).owner;
   const Block block = blocks_[index];
   blocks_[index] = Block();
   unused_blocks_.push_back(index);
   const VgIndex remainder = RemainderVg(block);
   VgRange interiors = block.range;
+  GranuleId shared;
   if (!remainder.is_none()) {
     --interiors.count;
     if (block.remainder_first) interiors.first = interiors.first + 1;
     const GranuleId granule = books_->vg(remainder).granule;
+    shared = granule;
     books_->RemoveLive(granule, books_->vg(remainder).window);
     books_->Deactivate(remainder);
     const GranuleRecord& record = books_->granule(granule);
@@ -367,6 +371,7 @@ void LargeAllocator::Free(BlockStart start) {
     books_->Deactivate(interiors.first + i);
   }
   backing_->AddEmptyRun(interiors);
+  return shared;
 }
 
 absl::Status LargeAllocator::CheckInvariants() const {

@@ -39,8 +39,9 @@ class LargeAllocator {
   // The requested bytes of the live block that starts at `start`, whose
   // virtual granule belongs to a large block; 0 if none starts there.
   uint64_t RequestedBytes(BlockStart start) const;
-  // Frees such a block: its granules stay mapped, as an empty run.
-  void Free(BlockStart start);
+  // Frees such a block: its granules stay mapped, as an empty run. Returns the
+  // granule that its remainder lay on, none if it had none.
+  GranuleId Free(BlockStart start);
 
   // Virtual granules of the block that owns `vg`.
   VgRange RangeOf(VgIndex vg) const;

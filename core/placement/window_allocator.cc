@@ -93,6 +93,8 @@ void WindowAllocator::Block(uint32_t index) {
 }
 
 void WindowAllocator::UnblockAll(GranuleId granule) {
+  const GranuleRecord& record = books_->granule(granule);
+  if (record.blocked_windows == 0 || record.frozen) return;
   for (VgIndex at = books_->granule(granule).first; !at.is_none();
        at = books_->vg(at).next) {
     const VgRecord& vg = books_->vg(at);
@@ -125,6 +127,7 @@ uint32_t WindowAllocator::SlotAt(const Window& window,
 
 uint32_t WindowAllocator::FindSlot(const Window& window) const {
   const GranuleRecord& granule = books_->granule(books_->vg(window.vg).granule);
+  if (granule.frozen) return kNone;
   for (uint32_t i = 0; i < window.slots; ++i) {
     uint32_t slot = window.first_slot + i;
     if (slot >= window.slots) slot -= window.slots;
@@ -282,19 +285,34 @@ absl::StatusOr<BlockStart> WindowAllocator::AllocateSlot(
   return TakeSlot(*index, windows_[*index].first_slot, requested_bytes);
 }
 
+WindowAllocator::Shape WindowAllocator::ShapeOf(
+    uint32_t quanta, uint32_t alignment_quanta) const {
+  Shape shape;
+  if (quanta < classes_.limit_quanta() &&
+      alignment_quanta < classes_.limit_quanta()) {
+    shape.size_class = classes_.ClassOf(quanta, alignment_quanta);
+    // An alignment that would waste as much again gets a window of its own.
+    if (shape.size_class < classes_.count() &&
+        classes_.slot_quanta(shape.size_class) <= 2 * quanta &&
+        classes_.alignment_quanta(shape.size_class) >= alignment_quanta) {
+      shape.quanta = classes_.slot_quanta(shape.size_class);
+      shape.alignment_quanta = classes_.alignment_quanta(shape.size_class);
+      return shape;
+    }
+  }
+  shape.size_class = classes_.count();
+  shape.quanta = quanta;
+  shape.alignment_quanta = alignment_quanta;
+  return shape;
+}
+
 absl::StatusOr<BlockStart> WindowAllocator::Allocate(uint32_t quanta,
                                                      uint32_t alignment_quanta,
                                                      uint64_t requested_bytes,
                                                      Effort effort) {
-  if (quanta < classes_.limit_quanta() &&
-      alignment_quanta < classes_.limit_quanta()) {
-    const uint32_t size_class = classes_.ClassOf(quanta, alignment_quanta);
-    // An alignment that would waste as much again gets a window of its own.
-    if (size_class < classes_.count() &&
-        classes_.slot_quanta(size_class) <= 2 * quanta &&
-        classes_.alignment_quanta(size_class) >= alignment_quanta) {
-      return AllocateSlot(size_class, requested_bytes, effort);
-    }
+  const Shape shape = ShapeOf(quanta, alignment_quanta);
+  if (shape.size_class < classes_.count()) {
+    return AllocateSlot(shape.size_class, requested_bytes, effort);
   }
   absl::StatusOr<uint32_t> index =
       NewWindow(kNone, quanta, 1, alignment_quanta, /*use_empty_granule=*/true);
@@ -325,8 +343,7 @@ void WindowAllocator::Free(BlockStart start) {
   --window.live;
   Link(index);
   if (window.live == 0) RemoveWindow(index);
-  // What has become free may have been in the way of other windows.
-  if (books_->granule(granule).blocked_windows > 0) UnblockAll(granule);
+  UnblockAll(granule);
 }
 
 void WindowAllocator::AppendLiveExtents(

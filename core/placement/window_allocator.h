@@ -51,6 +51,18 @@ class WindowAllocator {
   // Frees such a block.
   void Free(BlockStart start);
 
+  // What a request is placed as: the extent of its slot, and where it may
+  // start.
+  struct Shape {
+    uint32_t size_class = 0;  // SizeClasses::count(): a window of its own
+    uint32_t quanta = 0;
+    uint32_t alignment_quanta = 1;
+  };
+  Shape ShapeOf(uint32_t quanta, uint32_t alignment_quanta) const;
+
+  // Live bytes have left `granule`: they may have been in the way of windows.
+  void UnblockAll(GranuleId granule);
+
   // Appends the live extents of a window, sorted and merged.
   void AppendLiveExtents(uint32_t window,
                          std::vector<OffsetInterval>* extents) const;
@@ -109,7 +121,6 @@ class WindowAllocator {
   void Unlink(uint32_t index);
   uint32_t FirstWithFewestFree(const ClassList& list) const;
   void Block(uint32_t index);
-  void UnblockAll(GranuleId granule);
 
   Backing* const backing_;
   GranuleBooks* const books_;

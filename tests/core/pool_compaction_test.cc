@@ -272,6 +272,25 @@ TEST(PoolCompactionTest, AHoleIsOpenedWhereNoWholeGranuleCanBeEmptied) {
   }
 }
 
+TEST(PoolCompactionTest, AskingAgainForWhatDoesNotFitMovesNothing) {
+  FIRN_ASSERT_OK_AND_ASSIGN(
+      auto on_cpu, PoolOnCpu::Ghost(64 * kMiB, /*move_on_failure=*/true));
+  Pool& pool = on_cpu->pool();
+  FreeMost(&pool, FillPool(&pool, 5), 10, 6);
+  for (const uint64_t bytes : {33 * kKiB, 400 * kKiB, kMiB}) {
+    SCOPED_TRACE(bytes);
+    while (pool.Allocate(bytes).ok()) {
+    }
+    const uint64_t moved = pool.GetStats().granules_moved;
+    for (int i = 0; i < 5; ++i) {
+      EXPECT_THAT(pool.Allocate(bytes),
+                  StatusIs(absl::StatusCode::kResourceExhausted));
+    }
+    EXPECT_EQ(pool.GetStats().granules_moved, moved);
+  }
+  FIRN_EXPECT_OK(pool.CheckInvariants());
+}
+
 TEST(PoolCompactionTest, AFailingAllocationMovesOnlyWhereAllowed) {
   for (const bool allowed : {false, true}) {
     SCOPED_TRACE(allowed);

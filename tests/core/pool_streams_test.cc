@@ -183,6 +183,41 @@ TEST_P(PoolStreamsTest, CompactWaitsForKernelsThatWereLaunchedBefore) {
   EXPECT_EQ(on_cpu_->cpu().CtxSynchronize(), DriverResult::kSuccess);
 }
 
+TEST_P(PoolStreamsTest, TrimWaitsForWorkOnMemoryFreedWithoutAnEvent) {
+  FIRN_ASSERT_OK_AND_ASSIGN(void* ptr, AllocateOn(first_, 20 * kMiB));
+  WriteWhenOpen(first_, {ptr, 20 * kMiB, 1});
+  FIRN_ASSERT_OK(pool().Free(ptr, first_));
+  OpenSoon();
+  FIRN_ASSERT_OK(pool().Trim());
+  EXPECT_TRUE(gate_.load());
+  EXPECT_EQ(on_cpu_->cpu().CtxSynchronize(), DriverResult::kSuccess);
+}
+
+TEST_P(PoolStreamsTest, AHarvestWaitsForWorkOnMemoryFreedWithoutAnEvent) {
+  FIRN_ASSERT_OK_AND_ASSIGN(void* ptr, AllocateOn(first_, 32 * kMiB));
+  WriteWhenOpen(first_, {ptr, 32 * kMiB, 1});
+  FIRN_ASSERT_OK(pool().Free(ptr, first_));
+  OpenSoon();
+  // A small block has no mapping yet: its granule comes from beneath the freed
+  // one.
+  FIRN_ASSERT_OK_AND_ASSIGN(void* small, AllocateOn(first_, 512 * kKiB));
+  EXPECT_TRUE(gate_.load());
+  EXPECT_EQ(on_cpu_->cpu().CtxSynchronize(), DriverResult::kSuccess);
+  Fill({small, 512 * kKiB, 2});
+  EXPECT_TRUE(IsIntact({small, 512 * kKiB, 2}));
+}
+
+TEST_P(PoolStreamsTest, WithoutStreamIdsEveryFreeWaitsForItsStream) {
+  for (uint64_t n = 0; n < 20; ++n) {
+    on_cpu_->faults().FailNthOf(DriverCall::kStreamGetId, n,
+                                DriverResult::kNotSupported);
+  }
+  FIRN_ASSERT_OK_AND_ASSIGN(void* ptr, AllocateOn(first_, 4 * kMiB));
+  WriteWhenOpen(first_, {ptr, 4 * kMiB, 1});
+  FIRN_ASSERT_OK(pool().Free(ptr, first_));
+  EXPECT_EQ(pool().GetStats().pending_free_bytes, 4 * kMiB);
+}
+
 INSTANTIATE_TEST_SUITE_P(Extremes, PoolStreamsTest,
                          ::testing::Values(CpuSync::kLazy, CpuSync::kDraining),
                          ::firn::testing::SyncName);

@@ -247,6 +247,44 @@ TEST(PoolTest, TheWholeCapacityCanBeHandedOut) {
   }
 }
 
+TEST(PoolTest, AnEmptyPoolServesWhateverWasThereBefore) {
+  CpuDriverOptions driver_options;
+  driver_options.storage = CpuStorage::kGhost;
+  PoolOptions options;
+  options.capacity_bytes = 16 * kMiB;
+  options.address_space_factor = 2;
+  FIRN_ASSERT_OK_AND_ASSIGN(auto on_cpu,
+                            PoolOnCpu::Create(driver_options, options));
+  Pool& pool = on_cpu->pool();
+  // Mappings of small blocks take up all addresses.
+  for (const uint64_t bytes : {256 * kKiB, 60 * kKiB, 300 * kKiB}) {
+    std::vector<void*> ptrs;
+    for (int i = 0; i < 40; ++i) {
+      const absl::StatusOr<void*> ptr = pool.Allocate(bytes);
+      if (!ptr.ok()) break;
+      ptrs.push_back(*ptr);
+    }
+    for (void* ptr : ptrs) FIRN_ASSERT_OK(pool.Free(ptr));
+  }
+  FIRN_ASSERT_OK_AND_ASSIGN(void* all, pool.Allocate(16 * kMiB));
+  FIRN_ASSERT_OK(pool.Free(all));
+  FIRN_EXPECT_OK(pool.CheckInvariants());
+}
+
+TEST(PoolTest, AlignedBlocksLeaveNoAddressesBehind) {
+  FIRN_ASSERT_OK_AND_ASSIGN(auto on_cpu, PoolOnCpu::Ghost(128 * kMiB));
+  AllocateOptions options;
+  options.alignment_bytes = 512 * kMiB;
+  for (int i = 0; i < 50; ++i) {
+    SCOPED_TRACE(i);
+    FIRN_ASSERT_OK_AND_ASSIGN(void* ptr,
+                              on_cpu->pool().Allocate(3 * kMiB, options));
+    EXPECT_EQ(AddressOf(ptr) % options.alignment_bytes, 0u);
+    FIRN_ASSERT_OK(on_cpu->pool().Free(ptr));
+  }
+  FIRN_EXPECT_OK(on_cpu->pool().CheckInvariants());
+}
+
 TEST(PoolTest, TrimGivesUnusedGranulesBackAndKeepsLiveOnes) {
   FIRN_ASSERT_OK_AND_ASSIGN(auto on_cpu, PoolOnCpu::Real(64 * kMiB));
   Pool& pool = on_cpu->pool();
