@@ -143,7 +143,7 @@ TEST(HolePlanTest, EveryPlanOpensItsHoleAndBreaksNothing) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
     const Snapshot snapshot = RandomSnapshot(seed, shape);
-    const uint32_t quanta = 8 << (seed % 3);
+    const uint32_t quanta = 8u << (seed % 3);
     const uint32_t alignment_quanta = 1u << (seed % 4);
     const Plan plan =
         MakeHolePlan(snapshot, quanta, alignment_quanta, PlanLimits());
