@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/support/temporary_path.h"
 
 namespace firn::bench {
 namespace {
@@ -39,7 +40,7 @@ Outcome RunCommand(const std::vector<std::string>& args) {
 
 // A log in RMM's format, in a file of its own.
 std::string WriteLog(const std::string& name, const std::string& lines) {
-  const std::string file = ::testing::TempDir() + "/" + name;
+  const std::string file = ::firn::testing::TemporaryPath(name);
   std::ofstream(file) << "Thread,Time,Action,Pointer,Size,Stream\n" << lines;
   return file;
 }
@@ -119,7 +120,7 @@ TEST(ReplayCommandTest, EveryPolicyReplaysAndGivesTheSameFiguresAgain) {
 
 TEST(ReplayCommandTest, AnExportedTraceGivesTheSameFigures) {
   const std::string copy =
-      ::testing::TempDir() + "/replay_command_test_copy.csv";
+      ::firn::testing::TemporaryPath("replay_command_test_copy.csv");
   const Outcome original =
       RunCommand({"--trace=" + SmallLog(), "--policy=expandable",
                   "--export_rmm=" + copy, "--json"});

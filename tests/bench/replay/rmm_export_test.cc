@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "tests/bench/replay/event_list.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/temporary_path.h"
 
 namespace firn::bench {
 namespace {
@@ -23,7 +24,7 @@ using ::firn::testing::StatusIs;
 using ::testing::HasSubstr;
 
 std::string TestFile(const std::string& name) {
-  return ::testing::TempDir() + "/" + name;
+  return ::firn::testing::TemporaryPath(name);
 }
 
 std::string ReadFile(const std::string& file) {

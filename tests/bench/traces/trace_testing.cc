@@ -11,6 +11,7 @@
 #include <ostream>
 
 #include "absl/strings/str_cat.h"
+#include "tests/support/temporary_path.h"
 
 namespace firn::bench {
 
@@ -42,7 +43,7 @@ std::string WriteFile(absl::string_view name, absl::string_view contents) {
   // Parameterised tests have slashes in their names.
   std::string folder = absl::StrCat(test.test_suite_name(), ".", test.name());
   std::replace(folder.begin(), folder.end(), '/', '_');
-  folder = absl::StrCat(::testing::TempDir(), "/", folder);
+  folder = ::firn::testing::TemporaryPath(folder);
   std::filesystem::create_directories(folder);
   std::string path = absl::StrCat(folder, "/", name);
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
