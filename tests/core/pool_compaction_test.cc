@@ -234,32 +234,36 @@ TEST(PoolCompactionTest, BudgetsHold) {
   FIRN_EXPECT_OK(pool.CheckInvariants());
 }
 
+// Two granules of four blocks each; one lacks its first, the other its second.
+// A block of half a granule fits only if one of them moves over.
+void LeaveTwoQuarterHoles(Pool* pool, std::vector<FilledBlock>* kept) {
+  std::vector<FilledBlock> blocks;
+  for (uint64_t i = 0; i < 8; ++i) {
+    FIRN_ASSERT_OK_AND_ASSIGN(void* ptr, pool->Allocate(kGranule / 4));
+    blocks.push_back({ptr, kGranule / 4, i});
+    Fill(blocks.back());
+  }
+  // The first four fill a granule before the next one is taken.
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const uint64_t offset =
+        reinterpret_cast<uintptr_t>(blocks[i].ptr) % kGranule;
+    if (offset == (i < 4 ? 0 : kGranule / 4)) {
+      FIRN_ASSERT_OK(pool->Free(blocks[i].ptr));
+    } else {
+      kept->push_back(blocks[i]);
+    }
+  }
+  ASSERT_EQ(kept->size(), 6u);
+}
+
 TEST(PoolCompactionTest, AHoleIsOpenedWhereNoWholeGranuleCanBeEmptied) {
-  // Two granules of four blocks each; one lacks its first, the other its
-  // second. A block of half a granule fits only if one of them moves over.
   for (const bool allowed : {false, true}) {
     SCOPED_TRACE(allowed);
     FIRN_ASSERT_OK_AND_ASSIGN(auto on_cpu,
                               PoolOnCpu::Real(2 * kGranule, allowed));
     Pool& pool = on_cpu->pool();
-    std::vector<FilledBlock> blocks;
-    for (uint64_t i = 0; i < 8; ++i) {
-      FIRN_ASSERT_OK_AND_ASSIGN(void* ptr, pool.Allocate(kGranule / 4));
-      blocks.push_back({ptr, kGranule / 4, i});
-      Fill(blocks.back());
-    }
-    // The first four fill a granule before the next one is taken.
     std::vector<FilledBlock> kept;
-    for (size_t i = 0; i < blocks.size(); ++i) {
-      const uint64_t offset =
-          reinterpret_cast<uintptr_t>(blocks[i].ptr) % kGranule;
-      if (offset == (i < 4 ? 0 : kGranule / 4)) {
-        FIRN_ASSERT_OK(pool.Free(blocks[i].ptr));
-      } else {
-        kept.push_back(blocks[i]);
-      }
-    }
-    ASSERT_EQ(kept.size(), 6u);
+    ASSERT_NO_FATAL_FAILURE(LeaveTwoQuarterHoles(&pool, &kept));
     const absl::StatusOr<void*> ptr = pool.Allocate(kGranule / 2);
     EXPECT_EQ(ptr.ok(), allowed) << ptr.status();
     EXPECT_EQ(pool.GetStats().granules_moved, allowed ? 1u : 0u);
@@ -270,6 +274,35 @@ TEST(PoolCompactionTest, AHoleIsOpenedWhereNoWholeGranuleCanBeEmptied) {
     EXPECT_EQ(CountDamaged(kept), 0u);
     FIRN_EXPECT_OK(pool.CheckInvariants());
   }
+}
+
+TEST(PoolCompactionTest, OpeningAHoleMayFailAtEveryCall) {
+  uint64_t reported = 0;
+  for (uint64_t n = 0;; ++n) {
+    SCOPED_TRACE(n);
+    FIRN_ASSERT_OK_AND_ASSIGN(
+        auto on_cpu, PoolOnCpu::Real(2 * kGranule, /*move_on_failure=*/true));
+    Pool& pool = on_cpu->pool();
+    std::vector<FilledBlock> kept;
+    ASSERT_NO_FATAL_FAILURE(LeaveTwoQuarterHoles(&pool, &kept));
+    const uint64_t live_bytes = pool.GetStats().live_bytes;
+    on_cpu->faults().FailNth(n, DriverResult::kUnknown);
+    const absl::Status status = pool.Allocate(kGranule / 2).status();
+    const bool reached = on_cpu->faults().failures() > 0;
+    on_cpu->faults().Reset();
+    EXPECT_EQ(CountDamaged(kept), 0u);
+    FIRN_ASSERT_OK(pool.CheckInvariants());
+    if (!status.ok()) {
+      ++reported;
+      EXPECT_TRUE(reached) << status;
+      EXPECT_EQ(pool.GetStats().live_bytes, live_bytes);
+      FIRN_ASSERT_OK(pool.Allocate(kGranule / 2));
+      EXPECT_EQ(CountDamaged(kept), 0u);
+    }
+    if (!reached) break;
+  }
+  // Waits, the copy, its event, unmap, map and set-access.
+  EXPECT_GE(reported, 6u);
 }
 
 TEST(PoolCompactionTest, AskingAgainForWhatDoesNotFitMovesNothing) {
