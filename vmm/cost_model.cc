@@ -93,7 +93,7 @@ double CostModel::Reserve() { return WithTail(CostsOf(profile_).reserve); }
 double CostModel::Create() {
   const Costs& costs = CostsOf(profile_);
   double us = costs.create;
-  if (costs.create_spread > 0) us += costs.create_spread * Uniform();
+  if (costs.create_spread > 0) us += costs.create_spread * uniform_.Next();
   return WithTail(us);
 }
 
@@ -122,22 +122,12 @@ double CostModel::Copy(uint64_t bytes) {
 
 double CostModel::WithTail(double us) {
   if (!CostsOf(profile_).has_tail) return us;
-  const double draw = Uniform();
+  const double draw = uniform_.Next();
   if (draw < kStallShare) {
-    return us + kStallMinUs + (kStallMaxUs - kStallMinUs) * Uniform();
+    return us + kStallMinUs + (kStallMaxUs - kStallMinUs) * uniform_.Next();
   }
   if (draw < kStallShare + kSlowShare) return us * kSlowFactor;
   return us;
-}
-
-// SplitMix64; 53 bits of it, so that the result is below 1.
-double CostModel::Uniform() {
-  state_ += 0x9e3779b97f4a7c15;
-  uint64_t bits = state_;
-  bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9;
-  bits = (bits ^ (bits >> 27)) * 0x94d049bb133111eb;
-  bits ^= bits >> 31;
-  return static_cast<double>(bits >> 11) * 0x1p-53;
 }
 
 }  // namespace firn

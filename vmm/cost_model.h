@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "firn/vmm/uniform_draws.h"
 
 namespace firn {
 
@@ -38,10 +39,9 @@ class CostModel {
 
  private:
   double WithTail(double us);
-  double Uniform();
 
   CostProfile profile_;
-  uint64_t state_ = 1;
+  UniformDraws uniform_{1};
 };
 
 }  // namespace firn

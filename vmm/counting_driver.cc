@@ -8,107 +8,89 @@
 namespace firn {
 namespace {
 
-// A range of part of a granule is charged as one handle.
-uint64_t HandlesOf(size_t bytes, uint64_t granule_bytes) {
-  return std::max<uint64_t>(bytes / granule_bytes, 1);
+// A part of a granule is charged as one handle.
+uint64_t HandlesOf(uint64_t bytes, uint64_t granule_bytes) {
+  const uint64_t whole = bytes / granule_bytes;
+  return std::max<uint64_t>(whole + (bytes % granule_bytes != 0 ? 1 : 0), 1);
 }
+
+size_t IndexOf(DriverCall call) { return static_cast<size_t>(call); }
 
 }  // namespace
 
 CountingDriver::CountingDriver(Driver* base, CostModel model,
-                               uint64_t granule_bytes)
+                               uint64_t granule_bytes, DriverClock* clock)
     : DriverWrapper(base),
       granule_bytes_(std::max<uint64_t>(granule_bytes, 1)),
+      clock_(clock == nullptr ? &own_clock_ : clock),
       model_(model) {}
 
-DriverResult CountingDriver::MemAddressReserve(DevicePtr* address, size_t bytes,
-                                               size_t alignment_bytes,
-                                               DevicePtr hint, uint64_t flags) {
-  const DriverResult result =
-      base()->MemAddressReserve(address, bytes, alignment_bytes, hint, flags);
+DriverResult CountingDriver::Around(const DriverCallArgs& args,
+                                    absl::FunctionRef<DriverResult()> call) {
+  const DriverResult result = call();
+  const MutexLock lock(&mutex_);
   if (result == DriverResult::kSuccess) {
-    const MutexLock lock(&mutex_);
-    ++calls_.reserve;
-    driver_us_ += model_.Reserve();
+    ++succeeded_[IndexOf(args.call)];
+    Charge(args);
+  } else {
+    ++failed_[IndexOf(args.call)];
   }
   return result;
 }
 
-DriverResult CountingDriver::MemCreate(PhysicalHandle* handle, size_t bytes,
-                                       const AllocationProp* prop,
-                                       uint64_t flags) {
-  const DriverResult result = base()->MemCreate(handle, bytes, prop, flags);
-  if (result == DriverResult::kSuccess) {
-    const MutexLock lock(&mutex_);
-    ++calls_.create;
-    const double us = model_.Create();
-    driver_us_ += us;
-    create_us_ += us;
+void CountingDriver::Charge(const DriverCallArgs& args) {
+  double us = 0;
+  switch (args.call) {
+    case DriverCall::kMemAddressReserve:
+      us = model_.Reserve();
+      break;
+    case DriverCall::kMemCreate:
+      us = model_.Create();
+      create_us_ += us;
+      break;
+    case DriverCall::kMemMap:
+      us = model_.Map();
+      break;
+    case DriverCall::kMemSetAccess:  // address, bytes, ...
+      us = model_.SetAccess(HandlesOf(args.values[1], granule_bytes_));
+      break;
+    case DriverCall::kMemUnmap:  // address, bytes
+      us = model_.Unmap(HandlesOf(args.values[1], granule_bytes_));
+      break;
+    case DriverCall::kMemRelease:
+      us = model_.Release();
+      break;
+    case DriverCall::kMemcpyDtoDAsync:  // dst, src, bytes, ...
+      copy_us_ += model_.Copy(args.values[2]);
+      return;
+    default:
+      return;
   }
-  return result;
+  driver_us_ += us;
+  clock_->Charge(us);
 }
 
-DriverResult CountingDriver::MemRelease(PhysicalHandle handle) {
-  const DriverResult result = base()->MemRelease(handle);
-  if (result == DriverResult::kSuccess) {
-    const MutexLock lock(&mutex_);
-    ++calls_.release;
-    driver_us_ += model_.Release();
-  }
-  return result;
+uint64_t CountingDriver::count(DriverCall call) const {
+  const MutexLock lock(&mutex_);
+  return succeeded_[IndexOf(call)];
 }
 
-DriverResult CountingDriver::MemMap(DevicePtr address, size_t bytes,
-                                    size_t offset_bytes, PhysicalHandle handle,
-                                    uint64_t flags) {
-  const DriverResult result =
-      base()->MemMap(address, bytes, offset_bytes, handle, flags);
-  if (result == DriverResult::kSuccess) {
-    const MutexLock lock(&mutex_);
-    ++calls_.map;
-    driver_us_ += model_.Map();
-  }
-  return result;
-}
-
-DriverResult CountingDriver::MemUnmap(DevicePtr address, size_t bytes) {
-  const DriverResult result = base()->MemUnmap(address, bytes);
-  if (result == DriverResult::kSuccess) {
-    const MutexLock lock(&mutex_);
-    ++calls_.unmap;
-    driver_us_ += model_.Unmap(HandlesOf(bytes, granule_bytes_));
-  }
-  return result;
-}
-
-DriverResult CountingDriver::MemSetAccess(DevicePtr address, size_t bytes,
-                                          const AccessDesc* descs,
-                                          size_t count) {
-  const DriverResult result =
-      base()->MemSetAccess(address, bytes, descs, count);
-  if (result == DriverResult::kSuccess) {
-    const MutexLock lock(&mutex_);
-    ++calls_.set_access;
-    driver_us_ += model_.SetAccess(HandlesOf(bytes, granule_bytes_));
-  }
-  return result;
-}
-
-DriverResult CountingDriver::MemcpyDtoDAsync(DevicePtr dst, DevicePtr src,
-                                             size_t bytes,
-                                             StreamHandle stream) {
-  const DriverResult result = base()->MemcpyDtoDAsync(dst, src, bytes, stream);
-  if (result == DriverResult::kSuccess) {
-    const MutexLock lock(&mutex_);
-    ++calls_.copy;
-    copy_us_ += model_.Copy(bytes);
-  }
-  return result;
+uint64_t CountingDriver::failed(DriverCall call) const {
+  const MutexLock lock(&mutex_);
+  return failed_[IndexOf(call)];
 }
 
 DriverCalls CountingDriver::calls() const {
   const MutexLock lock(&mutex_);
-  return calls_;
+  DriverCalls calls;
+  calls.create = succeeded_[IndexOf(DriverCall::kMemCreate)];
+  calls.map = succeeded_[IndexOf(DriverCall::kMemMap)];
+  calls.unmap = succeeded_[IndexOf(DriverCall::kMemUnmap)];
+  calls.set_access = succeeded_[IndexOf(DriverCall::kMemSetAccess)];
+  calls.release = succeeded_[IndexOf(DriverCall::kMemRelease)];
+  calls.reserve = succeeded_[IndexOf(DriverCall::kMemAddressReserve)];
+  calls.copy = succeeded_[IndexOf(DriverCall::kMemcpyDtoDAsync)];
+  return calls;
 }
 
 double CountingDriver::driver_us() const {

@@ -4,7 +4,7 @@
 // The one seam to the platform: the calls of the CUDA Driver API that firn
 // makes, in the driver's own types and semantics. Implementations: CudaDriver
 // (libcuda.so.1, opened at run time), CpuDriver (real memory and a real MMU,
-// no GPU), and wrappers that count or fail calls.
+// no GPU), and wrappers (vmm/driver_wrapper.h) that count, log or fail calls.
 
 #ifndef FIRN_VMM_DRIVER_H_
 #define FIRN_VMM_DRIVER_H_
@@ -42,6 +42,14 @@ class Driver {
 
   virtual DriverIdentity identity() const = 0;
 
+  // --- The device ---
+  virtual DriverResult DeviceGetCount(int32_t* count) = 0;
+  virtual DriverResult DeviceGetAttribute(int32_t* value,
+                                          DeviceAttribute attribute) = 0;
+  // Whether this device can be given access to memory of the device `peer`.
+  virtual DriverResult DeviceCanAccessPeer(int32_t* can_access,
+                                           int32_t peer) = 0;
+
   // --- Virtual memory management ---
   virtual DriverResult MemGetAllocationGranularity(size_t* granularity_bytes,
                                                    const AllocationProp* prop,
@@ -71,6 +79,26 @@ class Driver {
   // paired with MemRelease.
   virtual DriverResult MemRetainAllocationHandle(PhysicalHandle* handle,
                                                  DevicePtr address) = 0;
+  virtual DriverResult MemGetAllocationPropertiesFromHandle(
+      AllocationProp* prop, PhysicalHandle handle) = 0;
+  // Writes a file descriptor (int, owned by the caller) to `shareable` for
+  // kPosixFileDescriptor. The type must have been asked for at creation.
+  virtual DriverResult MemExportToShareableHandle(void* shareable,
+                                                  PhysicalHandle handle,
+                                                  ShareableHandleType type,
+                                                  uint64_t flags) = 0;
+  // `shareable` is the descriptor's value for kPosixFileDescriptor; it stays
+  // the caller's. Each import is paired with a MemRelease.
+  virtual DriverResult MemImportFromShareableHandle(
+      PhysicalHandle* handle, void* shareable, ShareableHandleType type) = 0;
+  // The mapping that `address` is in; MemGetAddressRange of a reservation is
+  // PointerGetAttribute's business.
+  virtual DriverResult MemGetAddressRange(DevicePtr* base, size_t* bytes,
+                                          DevicePtr address) = 0;
+  // `data` has the attribute's type.
+  virtual DriverResult PointerGetAttribute(void* data,
+                                           PointerAttribute attribute,
+                                           DevicePtr address) = 0;
   virtual DriverResult MemGetInfo(size_t* free_bytes, size_t* total_bytes) = 0;
 
   // --- Copies and fills, in stream order ---
@@ -103,119 +131,40 @@ class Driver {
   virtual DriverResult EventSynchronize(EventHandle event) = 0;
   // Waits for all work of the device's context.
   virtual DriverResult CtxSynchronize() = 0;
-};
 
-// Forwards every call to another driver; derive to change a part.
-class DriverWrapper : public Driver {
- public:
-  // Does not own `base`, which must outlive this object.
-  explicit DriverWrapper(Driver* base) : base_(base) {}
+  // --- Values and host functions, in stream order ---
+  // `address` is device memory, aligned to the value. Flags: kWaitValue...,
+  // kWriteValue...
+  virtual DriverResult StreamWaitValue32(StreamHandle stream, DevicePtr address,
+                                         uint32_t value, uint32_t flags) = 0;
+  virtual DriverResult StreamWaitValue64(StreamHandle stream, DevicePtr address,
+                                         uint64_t value, uint32_t flags) = 0;
+  virtual DriverResult StreamWriteValue32(StreamHandle stream,
+                                          DevicePtr address, uint32_t value,
+                                          uint32_t flags) = 0;
+  virtual DriverResult StreamWriteValue64(StreamHandle stream,
+                                          DevicePtr address, uint64_t value,
+                                          uint32_t flags) = 0;
+  // `function` must not call the driver: every call it makes returns
+  // kNotPermitted.
+  virtual DriverResult LaunchHostFunc(StreamHandle stream,
+                                      HostFunction function,
+                                      void* user_data) = 0;
 
-  DriverIdentity identity() const override { return base_->identity(); }
-  DriverResult MemGetAllocationGranularity(size_t* granularity_bytes,
-                                           const AllocationProp* prop,
-                                           GranularityKind kind) override {
-    return base_->MemGetAllocationGranularity(granularity_bytes, prop, kind);
-  }
-  DriverResult MemAddressReserve(DevicePtr* address, size_t bytes,
-                                 size_t alignment_bytes, DevicePtr hint,
-                                 uint64_t flags) override {
-    return base_->MemAddressReserve(address, bytes, alignment_bytes, hint,
-                                    flags);
-  }
-  DriverResult MemAddressFree(DevicePtr address, size_t bytes) override {
-    return base_->MemAddressFree(address, bytes);
-  }
-  DriverResult MemCreate(PhysicalHandle* handle, size_t bytes,
-                         const AllocationProp* prop, uint64_t flags) override {
-    return base_->MemCreate(handle, bytes, prop, flags);
-  }
-  DriverResult MemRelease(PhysicalHandle handle) override {
-    return base_->MemRelease(handle);
-  }
-  DriverResult MemMap(DevicePtr address, size_t bytes, size_t offset_bytes,
-                      PhysicalHandle handle, uint64_t flags) override {
-    return base_->MemMap(address, bytes, offset_bytes, handle, flags);
-  }
-  DriverResult MemUnmap(DevicePtr address, size_t bytes) override {
-    return base_->MemUnmap(address, bytes);
-  }
-  DriverResult MemSetAccess(DevicePtr address, size_t bytes,
-                            const AccessDesc* descs, size_t count) override {
-    return base_->MemSetAccess(address, bytes, descs, count);
-  }
-  DriverResult MemGetAccess(AccessFlags* flags, const MemLocation* location,
-                            DevicePtr address) override {
-    return base_->MemGetAccess(flags, location, address);
-  }
-  DriverResult MemRetainAllocationHandle(PhysicalHandle* handle,
-                                         DevicePtr address) override {
-    return base_->MemRetainAllocationHandle(handle, address);
-  }
-  DriverResult MemGetInfo(size_t* free_bytes, size_t* total_bytes) override {
-    return base_->MemGetInfo(free_bytes, total_bytes);
-  }
-  DriverResult MemcpyDtoDAsync(DevicePtr dst, DevicePtr src, size_t bytes,
-                               StreamHandle stream) override {
-    return base_->MemcpyDtoDAsync(dst, src, bytes, stream);
-  }
-  DriverResult MemcpyHtoDAsync(DevicePtr dst, const void* src, size_t bytes,
-                               StreamHandle stream) override {
-    return base_->MemcpyHtoDAsync(dst, src, bytes, stream);
-  }
-  DriverResult MemcpyDtoHAsync(void* dst, DevicePtr src, size_t bytes,
-                               StreamHandle stream) override {
-    return base_->MemcpyDtoHAsync(dst, src, bytes, stream);
-  }
-  DriverResult MemsetD8Async(DevicePtr dst, uint8_t value, size_t bytes,
-                             StreamHandle stream) override {
-    return base_->MemsetD8Async(dst, value, bytes, stream);
-  }
-  DriverResult StreamCreate(StreamHandle* stream, uint32_t flags) override {
-    return base_->StreamCreate(stream, flags);
-  }
-  DriverResult StreamDestroy(StreamHandle stream) override {
-    return base_->StreamDestroy(stream);
-  }
-  DriverResult StreamQuery(StreamHandle stream) override {
-    return base_->StreamQuery(stream);
-  }
-  DriverResult StreamSynchronize(StreamHandle stream) override {
-    return base_->StreamSynchronize(stream);
-  }
-  DriverResult StreamGetId(StreamHandle stream, uint64_t* id) override {
-    return base_->StreamGetId(stream, id);
-  }
-  DriverResult StreamIsCapturing(StreamHandle stream,
-                                 CaptureStatus* status) override {
-    return base_->StreamIsCapturing(stream, status);
-  }
-  DriverResult StreamWaitEvent(StreamHandle stream, EventHandle event,
-                               uint32_t flags) override {
-    return base_->StreamWaitEvent(stream, event, flags);
-  }
-  DriverResult EventCreate(EventHandle* event, uint32_t flags) override {
-    return base_->EventCreate(event, flags);
-  }
-  DriverResult EventDestroy(EventHandle event) override {
-    return base_->EventDestroy(event);
-  }
-  DriverResult EventRecord(EventHandle event, StreamHandle stream) override {
-    return base_->EventRecord(event, stream);
-  }
-  DriverResult EventQuery(EventHandle event) override {
-    return base_->EventQuery(event);
-  }
-  DriverResult EventSynchronize(EventHandle event) override {
-    return base_->EventSynchronize(event);
-  }
-  DriverResult CtxSynchronize() override { return base_->CtxSynchronize(); }
-
- protected:
-  Driver* base() const { return base_; }
-
- private:
-  Driver* base_;
+  // --- Capture and graphs ---
+  virtual DriverResult StreamBeginCapture(StreamHandle stream,
+                                          CaptureMode mode) = 0;
+  // `graph` is null if the capture was invalidated.
+  virtual DriverResult StreamEndCapture(StreamHandle stream,
+                                        GraphHandle* graph) = 0;
+  // Gives the calling thread the mode `*mode`, and `*mode` the one it had.
+  virtual DriverResult ThreadExchangeStreamCaptureMode(CaptureMode* mode) = 0;
+  virtual DriverResult GraphInstantiate(GraphExecHandle* exec,
+                                        GraphHandle graph, uint64_t flags) = 0;
+  virtual DriverResult GraphLaunch(GraphExecHandle exec,
+                                   StreamHandle stream) = 0;
+  virtual DriverResult GraphExecDestroy(GraphExecHandle exec) = 0;
+  virtual DriverResult GraphDestroy(GraphHandle graph) = 0;
 };
 
 }  // namespace firn

@@ -65,6 +65,18 @@ absl::string_view DriverResultName(DriverResult result) {
       return "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED";
     case DriverResult::kStreamCaptureInvalidated:
       return "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED";
+    case DriverResult::kStreamCaptureMerge:
+      return "CUDA_ERROR_STREAM_CAPTURE_MERGE";
+    case DriverResult::kStreamCaptureUnmatched:
+      return "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED";
+    case DriverResult::kStreamCaptureUnjoined:
+      return "CUDA_ERROR_STREAM_CAPTURE_UNJOINED";
+    case DriverResult::kStreamCaptureIsolation:
+      return "CUDA_ERROR_STREAM_CAPTURE_ISOLATION";
+    case DriverResult::kCapturedEvent:
+      return "CUDA_ERROR_CAPTURED_EVENT";
+    case DriverResult::kStreamCaptureWrongThread:
+      return "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD";
     case DriverResult::kStreamCaptureImplicit:
       return "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT";
     case DriverResult::kUnknown:

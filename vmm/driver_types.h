@@ -14,6 +14,8 @@
 
 struct CUstream_st;
 struct CUevent_st;
+struct CUgraph_st;
+struct CUgraphExec_st;
 
 namespace firn {
 
@@ -24,6 +26,12 @@ using PhysicalHandle = uint64_t;
 // Streams and events (CUstream, CUevent). nullptr is the legacy default stream.
 using StreamHandle = CUstream_st*;
 using EventHandle = CUevent_st*;
+// What a capture recorded, and its form that can be launched (CUgraph,
+// CUgraphExec).
+using GraphHandle = CUgraph_st*;
+using GraphExecHandle = CUgraphExec_st*;
+// What a stream may call on the host (CUhostFn). It must call no driver.
+using HostFunction = void (*)(void* user_data);
 
 // CUresult: the values that the calls of vmm/driver.h return. Other values of
 // a real driver are carried through unchanged.
@@ -55,7 +63,13 @@ enum class DriverResult : int32_t {
   kNotSupported = 801,
   kStreamCaptureUnsupported = 900,
   kStreamCaptureInvalidated = 901,
+  kStreamCaptureMerge = 902,
+  kStreamCaptureUnmatched = 903,
+  kStreamCaptureUnjoined = 904,
+  kStreamCaptureIsolation = 905,
   kStreamCaptureImplicit = 906,
+  kCapturedEvent = 907,
+  kStreamCaptureWrongThread = 908,
   kUnknown = 999,
 };
 
@@ -68,6 +82,7 @@ enum class LocationType : int32_t {
   kDevice = 1,
   kHost = 2,
   kHostNuma = 3,
+  kHostNumaCurrent = 4,
 };
 
 // CUmemAllocationHandleType (a bit set).
@@ -85,6 +100,53 @@ enum class GranularityKind : int32_t { kMinimum = 0, kRecommended = 1 };
 
 // CUstreamCaptureStatus.
 enum class CaptureStatus : int32_t { kNone = 0, kActive = 1, kInvalidated = 2 };
+
+// CUstreamCaptureMode, of a capture and of a thread.
+enum class CaptureMode : int32_t {
+  kGlobal = 0,
+  kThreadLocal = 1,
+  kRelaxed = 2
+};
+
+// CUdevice_attribute: what firn asks of a device.
+enum class DeviceAttribute : int32_t {
+  kUnifiedAddressing = 41,
+  kComputeCapabilityMajor = 75,
+  kComputeCapabilityMinor = 76,
+  kVirtualMemoryManagement = 102,
+  kPosixFileDescriptorHandles = 103,
+  kGpuDirectRdmaWithVmm = 110,
+  k64BitStreamMemOps = 122,
+  kStreamWaitValueNor = 123,
+  kFabricHandles = 128,
+  kHostNumaId = 134,
+  kHostNumaVirtualMemoryManagement = 141,
+  kHostVirtualMemoryManagement = 145,
+};
+
+// CUpointer_attribute, each with the type of what is returned.
+enum class PointerAttribute : int32_t {
+  kMemoryType = 2,           // uint32_t: 1 host, 2 device
+  kDeviceOrdinal = 9,        // int32_t
+  kIsLegacyIpcCapable = 10,  // bool (one byte)
+  kRangeStart = 11,          // DevicePtr: of the reservation
+  kRangeBytes = 12,          // size_t: of the reservation
+  kMapped = 13,              // bool (one byte)
+  kAllowedHandleTypes = 14,  // uint64_t
+  kIsRdmaCapable = 15,       // bool (one byte)
+  kAccessFlags = 16,         // int32_t, of the device
+  kMappingBytes = 18,        // size_t
+  kMappingStart = 19,        // DevicePtr
+};
+
+// CUstreamWaitValue_flags: wait until the value at the address, `v`, is so.
+inline constexpr uint32_t kWaitValueGeq = 0;  // signed (v - value) >= 0
+inline constexpr uint32_t kWaitValueEq = 1;   // v == value
+inline constexpr uint32_t kWaitValueAnd = 2;  // (v & value) != 0
+inline constexpr uint32_t kWaitValueNor = 3;  // ~(v | value) != 0
+// CUstreamWriteValue_flags.
+inline constexpr uint32_t kWriteValueDefault = 0;
+inline constexpr uint32_t kWriteValueNoMemoryBarrier = 1;
 
 // CU_STREAM_DEFAULT and CU_STREAM_NON_BLOCKING.
 inline constexpr uint32_t kStreamDefault = 0;

@@ -7,44 +7,17 @@
 #define FIRN_VMM_FAULTING_DRIVER_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "firn/vmm/driver.h"
+#include "firn/vmm/driver_call.h"
+#include "firn/vmm/driver_wrapper.h"
 #include "firn/vmm/mutex.h"
+#include "firn/vmm/uniform_draws.h"
 
 namespace firn {
-
-// The calls of Driver that can fail: all but identity().
-enum class DriverCall {
-  kMemGetAllocationGranularity,
-  kMemAddressReserve,
-  kMemAddressFree,
-  kMemCreate,
-  kMemRelease,
-  kMemMap,
-  kMemUnmap,
-  kMemSetAccess,
-  kMemGetAccess,
-  kMemRetainAllocationHandle,
-  kMemGetInfo,
-  kMemcpyDtoDAsync,
-  kMemcpyHtoDAsync,
-  kMemcpyDtoHAsync,
-  kMemsetD8Async,
-  kStreamCreate,
-  kStreamDestroy,
-  kStreamQuery,
-  kStreamSynchronize,
-  kStreamGetId,
-  kStreamIsCapturing,
-  kStreamWaitEvent,
-  kEventCreate,
-  kEventDestroy,
-  kEventRecord,
-  kEventQuery,
-  kEventSynchronize,
-  kCtxSynchronize,
-};
 
 // Every call that can fail is counted, and either passed on or failed: a
 // failed call returns the chosen result and does not reach the base driver, so
@@ -62,6 +35,11 @@ class FaultingDriver : public DriverWrapper {
   void FailFrom(uint64_t n, DriverResult result);
   // Of the calls of this kind, the `n`-th from now on fails.
   void FailNthOf(DriverCall kind, uint64_t n, DriverResult result);
+  // From now on each call, or each call of this kind, fails with this
+  // probability; which ones, `seed` decides.
+  void FailRandomly(double probability, uint64_t seed, DriverResult result);
+  void FailRandomlyOf(DriverCall kind, double probability, uint64_t seed,
+                      DriverResult result);
   // Forgets all orders and counts from 0.
   void Reset();
 
@@ -69,70 +47,27 @@ class FaultingDriver : public DriverWrapper {
   uint64_t calls() const;
   uint64_t failures() const;
 
-  DriverResult MemGetAllocationGranularity(size_t* granularity_bytes,
-                                           const AllocationProp* prop,
-                                           GranularityKind kind) override;
-  DriverResult MemAddressReserve(DevicePtr* address, size_t bytes,
-                                 size_t alignment_bytes, DevicePtr hint,
-                                 uint64_t flags) override;
-  DriverResult MemAddressFree(DevicePtr address, size_t bytes) override;
-  DriverResult MemCreate(PhysicalHandle* handle, size_t bytes,
-                         const AllocationProp* prop, uint64_t flags) override;
-  DriverResult MemRelease(PhysicalHandle handle) override;
-  DriverResult MemMap(DevicePtr address, size_t bytes, size_t offset_bytes,
-                      PhysicalHandle handle, uint64_t flags) override;
-  DriverResult MemUnmap(DevicePtr address, size_t bytes) override;
-  DriverResult MemSetAccess(DevicePtr address, size_t bytes,
-                            const AccessDesc* descs, size_t count) override;
-  DriverResult MemGetAccess(AccessFlags* flags, const MemLocation* location,
-                            DevicePtr address) override;
-  DriverResult MemRetainAllocationHandle(PhysicalHandle* handle,
-                                         DevicePtr address) override;
-  DriverResult MemGetInfo(size_t* free_bytes, size_t* total_bytes) override;
-  DriverResult MemcpyDtoDAsync(DevicePtr dst, DevicePtr src, size_t bytes,
-                               StreamHandle stream) override;
-  DriverResult MemcpyHtoDAsync(DevicePtr dst, const void* src, size_t bytes,
-                               StreamHandle stream) override;
-  DriverResult MemcpyDtoHAsync(void* dst, DevicePtr src, size_t bytes,
-                               StreamHandle stream) override;
-  DriverResult MemsetD8Async(DevicePtr dst, uint8_t value, size_t bytes,
-                             StreamHandle stream) override;
-  DriverResult StreamCreate(StreamHandle* stream, uint32_t flags) override;
-  DriverResult StreamDestroy(StreamHandle stream) override;
-  DriverResult StreamQuery(StreamHandle stream) override;
-  DriverResult StreamSynchronize(StreamHandle stream) override;
-  DriverResult StreamGetId(StreamHandle stream, uint64_t* id) override;
-  DriverResult StreamIsCapturing(StreamHandle stream,
-                                 CaptureStatus* status) override;
-  DriverResult StreamWaitEvent(StreamHandle stream, EventHandle event,
-                               uint32_t flags) override;
-  DriverResult EventCreate(EventHandle* event, uint32_t flags) override;
-  DriverResult EventDestroy(EventHandle event) override;
-  DriverResult EventRecord(EventHandle event, StreamHandle stream) override;
-  DriverResult EventQuery(EventHandle event) override;
-  DriverResult EventSynchronize(EventHandle event) override;
-  DriverResult CtxSynchronize() override;
+ protected:
+  DriverResult Around(const DriverCallArgs& args,
+                      absl::FunctionRef<DriverResult()> call) override;
 
  private:
   // An order to fail calls, given by FailNth and its like.
   struct Fault {
-    bool any_kind = true;
-    DriverCall kind = DriverCall::kMemGetAllocationGranularity;
-    uint64_t calls_before = 0;  // that still pass
-    bool lasting = false;       // not used up by one failure
+    std::optional<DriverCall> kind;  // or all calls
+    uint64_t calls_before = 0;       // that still pass
+    bool lasting = false;            // not used up by one failure
+    double probability = 1;
+    UniformDraws draws{0};
     DriverResult result = DriverResult::kSuccess;
   };
+
+  // Whether `fault` asks for this call to fail, and counts the call.
+  static bool Strikes(Fault* fault, DriverCall kind);
 
   // Counts one call; kSuccess lets it pass.
   DriverResult Admit(DriverCall kind);
   void Add(const Fault& fault);
-
-  // The whole of an override: fails the call or makes it.
-  template <typename Call>
-  DriverResult Attempt(DriverCall kind, const Call& call) {
-    const DriverResult result = Admit(kind);
-    return result == DriverResult::kSuccess ? call() : result;
-  }
 
   mutable Mutex mutex_;
   std::vector<Fault> faults_ ABSL_GUARDED_BY(mutex_);

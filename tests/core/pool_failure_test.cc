@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "firn/core/pool.h"
+#include "firn/vmm/driver_call.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/filled_blocks.h"

@@ -13,6 +13,7 @@
 
 #include "absl/time/clock.h"
 #include "firn/core/pool.h"
+#include "firn/vmm/driver_call.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/filled_blocks.h"

@@ -10,6 +10,7 @@
 
 #include "firn/vmm/cpu/cpu_driver.h"
 #include "firn/vmm/driver.h"
+#include "firn/vmm/driver_wrapper.h"
 #include "firn/vmm/faulting_driver.h"
 #include "firn/vmm/units.h"
 #include "gmock/gmock.h"

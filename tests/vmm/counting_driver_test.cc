@@ -8,46 +8,32 @@
 #include <thread>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "firn/vmm/cost_model.h"
 #include "firn/vmm/driver.h"
+#include "firn/vmm/driver_call.h"
+#include "firn/vmm/driver_clock.h"
+#include "firn/vmm/driver_wrapper.h"
 #include "gtest/gtest.h"
+#include "tests/vmm/all_driver_calls.h"
 
 namespace firn::testing {
 namespace {
 
 constexpr size_t kGranuleBytes = size_t{2} << 20;
 
-// Answers every counted call with `result`; has no other calls.
+// Answers every call with `result`, from any thread.
 class AnsweringDriver : public DriverWrapper {
  public:
   AnsweringDriver() : DriverWrapper(nullptr) {}
 
-  DriverResult MemAddressReserve(DevicePtr* address, size_t, size_t, DevicePtr,
-                                 uint64_t) override {
-    *address = 0x1000;
-    return result;
-  }
-  DriverResult MemCreate(PhysicalHandle* handle, size_t, const AllocationProp*,
-                         uint64_t) override {
-    *handle = 7;
-    return result;
-  }
-  DriverResult MemRelease(PhysicalHandle) override { return result; }
-  DriverResult MemMap(DevicePtr, size_t, size_t, PhysicalHandle,
-                      uint64_t) override {
-    return result;
-  }
-  DriverResult MemUnmap(DevicePtr, size_t) override { return result; }
-  DriverResult MemSetAccess(DevicePtr, size_t, const AccessDesc*,
-                            size_t) override {
-    return result;
-  }
-  DriverResult MemcpyDtoDAsync(DevicePtr, DevicePtr, size_t,
-                               StreamHandle) override {
-    return result;
-  }
-
   DriverResult result = DriverResult::kSuccess;
+
+ protected:
+  DriverResult Around(const DriverCallArgs&,
+                      absl::FunctionRef<DriverResult()>) override {
+    return result;
+  }
 };
 
 // Each counted call once, over `granules` granules where it takes a range.
@@ -100,6 +86,65 @@ TEST(CountingDriverTest, FailedCallsAreNeitherCountedNorCharged) {
   EXPECT_EQ(driver.driver_us(), 0);
   EXPECT_EQ(driver.create_us(), 0);
   EXPECT_EQ(driver.copy_us(), 0);
+  EXPECT_EQ(driver.clock().busy_us(), 0);
+}
+
+TEST(CountingDriverTest, EveryKindOfCallIsCountedByItsResult) {
+  AnsweringDriver base;
+  CountingDriver driver(&base, CostModel(CostProfile::kNone), kGranuleBytes);
+  uint64_t made = 0;
+  for (const NamedDriverCall& call : AllDriverCalls()) {
+    SCOPED_TRACE(DriverCallName(call.kind));
+    base.result = DriverResult::kSuccess;
+    for (uint64_t i = 0; i <= made; ++i) call.make(driver);
+    base.result = DriverResult::kNotReady;
+    call.make(driver);
+    EXPECT_EQ(driver.count(call.kind), ++made);
+    EXPECT_EQ(driver.failed(call.kind), 1u);
+  }
+}
+
+TEST(CountingDriverTest, OnlyCallsThatManageMemoryTakeTheDriverLock) {
+  AnsweringDriver base;
+  CountingDriver driver(&base, CostModel(CostProfile::kFast), kGranuleBytes);
+  for (const NamedDriverCall& call : AllDriverCalls()) {
+    const double before_us = driver.clock().busy_us();
+    call.make(driver);
+    const bool costs = driver.clock().busy_us() > before_us;
+    const bool manages_memory = call.kind == DriverCall::kMemAddressReserve ||
+                                call.kind == DriverCall::kMemCreate ||
+                                call.kind == DriverCall::kMemMap ||
+                                call.kind == DriverCall::kMemSetAccess ||
+                                call.kind == DriverCall::kMemUnmap ||
+                                call.kind == DriverCall::kMemRelease;
+    EXPECT_EQ(costs, manages_memory) << DriverCallName(call.kind);
+  }
+  EXPECT_DOUBLE_EQ(driver.clock().busy_us(), driver.driver_us());
+  EXPECT_GT(driver.copy_us(), 0);
+}
+
+TEST(CountingDriverTest, APartOfAGranuleIsChargedAsAWholeHandle) {
+  AnsweringDriver base;
+  CountingDriver driver(&base, CostModel(CostProfile::kFast), kGranuleBytes);
+  driver.MemUnmap(0, 1);
+  EXPECT_DOUBLE_EQ(driver.driver_us(), 11.5);
+  driver.MemUnmap(0, kGranuleBytes + 1);
+  EXPECT_DOUBLE_EQ(driver.driver_us(), 3 * 11.5);
+}
+
+TEST(CountingDriverTest, DriversWithOneClockQueueBehindEachOther) {
+  AnsweringDriver base;
+  DriverClock clock;
+  CountingDriver first(&base, CostModel(CostProfile::kFast), kGranuleBytes,
+                       &clock);
+  CountingDriver second(&base, CostModel(CostProfile::kFast), kGranuleBytes,
+                        &clock);
+  EXPECT_EQ(&first.clock(), &clock);
+  first.MemUnmap(0, 10 * kGranuleBytes);
+  std::thread([&] { second.MemMap(0, kGranuleBytes, 0, 7, 0); }).join();
+  EXPECT_DOUBLE_EQ(clock.waited_us(), 115);
+  EXPECT_DOUBLE_EQ(clock.busy_us(), 116);
+  EXPECT_DOUBLE_EQ(second.driver_us(), 1);
 }
 
 TEST(CountingDriverTest, RangesAreChargedByTheHandlesThatTheyCover) {
@@ -129,6 +174,8 @@ TEST(CountingDriverTest, CallsOfSeveralThreadsAreAllCounted) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(driver.calls().map, uint64_t{kThreads * kCallsPerThread});
   EXPECT_DOUBLE_EQ(driver.driver_us(), kThreads * kCallsPerThread);
+  EXPECT_DOUBLE_EQ(driver.clock().busy_us(), driver.driver_us());
+  EXPECT_GT(driver.clock().waited_us(), 0);
 }
 
 }  // namespace

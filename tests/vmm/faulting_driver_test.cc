@@ -5,120 +5,55 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "firn/vmm/driver.h"
+#include "firn/vmm/driver_call.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/vmm/all_driver_calls.h"
 
 namespace firn::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::Gt;
+using ::testing::IsEmpty;
+using ::testing::Lt;
+using ::testing::Not;
+using ::testing::SizeIs;
 
 // What the base answers in these tests: a call that shows this got through.
 constexpr DriverResult kReached = DriverResult::kNotReady;
 constexpr DriverResult kFault = DriverResult::kOutOfMemory;
 constexpr DriverResult kOtherFault = DriverResult::kMapFailed;
 
-// A faulting driver whose calls all fail never uses its own base: it serves as
-// the base here, and counts what reaches it.
 class FaultingDriverTest : public ::testing::Test {
  protected:
-  FaultingDriverTest() { base_.FailFrom(0, kReached); }
+  FaultingDriverTest() { base_.result = kReached; }
 
   DriverResult Map() { return driver_.MemMap(0, 0, 0, 0, 0); }
   DriverResult Unmap() { return driver_.MemUnmap(0, 0); }
 
-  FaultingDriver base_{nullptr};
+  NotingDriver base_;
   FaultingDriver driver_{&base_};
 };
 
-std::vector<std::pair<DriverCall, std::function<DriverResult(Driver&)>>>
-AllCalls() {
-  return {
-      {DriverCall::kMemGetAllocationGranularity,
-       [](Driver& d) {
-         return d.MemGetAllocationGranularity(nullptr, nullptr,
-                                              GranularityKind::kMinimum);
-       }},
-      {DriverCall::kMemAddressReserve,
-       [](Driver& d) { return d.MemAddressReserve(nullptr, 0, 0, 0, 0); }},
-      {DriverCall::kMemAddressFree,
-       [](Driver& d) { return d.MemAddressFree(0, 0); }},
-      {DriverCall::kMemCreate,
-       [](Driver& d) { return d.MemCreate(nullptr, 0, nullptr, 0); }},
-      {DriverCall::kMemRelease, [](Driver& d) { return d.MemRelease(0); }},
-      {DriverCall::kMemMap, [](Driver& d) { return d.MemMap(0, 0, 0, 0, 0); }},
-      {DriverCall::kMemUnmap, [](Driver& d) { return d.MemUnmap(0, 0); }},
-      {DriverCall::kMemSetAccess,
-       [](Driver& d) { return d.MemSetAccess(0, 0, nullptr, 0); }},
-      {DriverCall::kMemGetAccess,
-       [](Driver& d) { return d.MemGetAccess(nullptr, nullptr, 0); }},
-      {DriverCall::kMemRetainAllocationHandle,
-       [](Driver& d) { return d.MemRetainAllocationHandle(nullptr, 0); }},
-      {DriverCall::kMemGetInfo,
-       [](Driver& d) { return d.MemGetInfo(nullptr, nullptr); }},
-      {DriverCall::kMemcpyDtoDAsync,
-       [](Driver& d) { return d.MemcpyDtoDAsync(0, 0, 0, nullptr); }},
-      {DriverCall::kMemcpyHtoDAsync,
-       [](Driver& d) { return d.MemcpyHtoDAsync(0, nullptr, 0, nullptr); }},
-      {DriverCall::kMemcpyDtoHAsync,
-       [](Driver& d) { return d.MemcpyDtoHAsync(nullptr, 0, 0, nullptr); }},
-      {DriverCall::kMemsetD8Async,
-       [](Driver& d) { return d.MemsetD8Async(0, 0, 0, nullptr); }},
-      {DriverCall::kStreamCreate,
-       [](Driver& d) { return d.StreamCreate(nullptr, 0); }},
-      {DriverCall::kStreamDestroy,
-       [](Driver& d) { return d.StreamDestroy(nullptr); }},
-      {DriverCall::kStreamQuery,
-       [](Driver& d) { return d.StreamQuery(nullptr); }},
-      {DriverCall::kStreamSynchronize,
-       [](Driver& d) { return d.StreamSynchronize(nullptr); }},
-      {DriverCall::kStreamGetId,
-       [](Driver& d) { return d.StreamGetId(nullptr, nullptr); }},
-      {DriverCall::kStreamIsCapturing,
-       [](Driver& d) { return d.StreamIsCapturing(nullptr, nullptr); }},
-      {DriverCall::kStreamWaitEvent,
-       [](Driver& d) { return d.StreamWaitEvent(nullptr, nullptr, 0); }},
-      {DriverCall::kEventCreate,
-       [](Driver& d) { return d.EventCreate(nullptr, 0); }},
-      {DriverCall::kEventDestroy,
-       [](Driver& d) { return d.EventDestroy(nullptr); }},
-      {DriverCall::kEventRecord,
-       [](Driver& d) { return d.EventRecord(nullptr, nullptr); }},
-      {DriverCall::kEventQuery,
-       [](Driver& d) { return d.EventQuery(nullptr); }},
-      {DriverCall::kEventSynchronize,
-       [](Driver& d) { return d.EventSynchronize(nullptr); }},
-      {DriverCall::kCtxSynchronize,
-       [](Driver& d) { return d.CtxSynchronize(); }},
-  };
-}
-
 TEST_F(FaultingDriverTest, EveryCallCanBeFailedByItsKindAndIsThenNotMade) {
   uint64_t reached = 0;
-  for (const auto& [kind, call] : AllCalls()) {
+  for (const NamedDriverCall& call : AllDriverCalls()) {
+    SCOPED_TRACE(DriverCallName(call.kind));
     driver_.Reset();
-    driver_.FailNthOf(kind, 0, kFault);
-    EXPECT_EQ(call(driver_), kFault) << static_cast<int>(kind);
-    EXPECT_EQ(base_.calls(), reached) << static_cast<int>(kind);
-    EXPECT_EQ(call(driver_), kReached) << static_cast<int>(kind);
-    EXPECT_EQ(base_.calls(), ++reached) << static_cast<int>(kind);
+    driver_.FailNthOf(call.kind, 0, kFault);
+    EXPECT_EQ(call.make(driver_), kFault);
+    EXPECT_EQ(base_.calls.size(), reached);
+    EXPECT_EQ(call.make(driver_), kReached);
+    EXPECT_EQ(base_.calls.size(), ++reached);
+    EXPECT_EQ(base_.calls.back().call, call.kind);
     EXPECT_EQ(driver_.calls(), 2u);
     EXPECT_EQ(driver_.failures(), 1u);
-  }
-}
-
-// The base fails the call of that very kind only.
-TEST_F(FaultingDriverTest, EveryCallIsPassedToTheCallOfTheSameName) {
-  for (const auto& [kind, call] : AllCalls()) {
-    base_.Reset();
-    base_.FailNthOf(kind, 0, kOtherFault);
-    EXPECT_EQ(call(driver_), kOtherFault) << static_cast<int>(kind);
   }
 }
 
@@ -138,7 +73,7 @@ TEST_F(FaultingDriverTest, FailNthFailsOneCallCountedFromNow) {
   EXPECT_EQ(Map(), kReached);
   EXPECT_EQ(driver_.calls(), 5u);
   EXPECT_EQ(driver_.failures(), 1u);
-  EXPECT_EQ(base_.calls(), 4u);
+  EXPECT_EQ(base_.calls.size(), 4u);
 }
 
 TEST_F(FaultingDriverTest, FailFromFailsAllLaterCalls) {
@@ -146,7 +81,7 @@ TEST_F(FaultingDriverTest, FailFromFailsAllLaterCalls) {
   EXPECT_EQ(Map(), kReached);
   for (int i = 0; i < 10; ++i) EXPECT_EQ(Unmap(), kFault);
   EXPECT_EQ(driver_.failures(), 10u);
-  EXPECT_EQ(base_.calls(), 1u);
+  EXPECT_EQ(base_.calls.size(), 1u);
 }
 
 TEST_F(FaultingDriverTest, FailNthOfCountsCallsOfItsKindOnly) {
@@ -167,6 +102,54 @@ TEST_F(FaultingDriverTest, SeveralOrdersHoldAtOnceAndTheOldestDecides) {
   EXPECT_THAT(results, ElementsAre(kOtherFault, kReached, kFault, kReached));
 }
 
+// Which of `count` calls fail.
+std::vector<size_t> FailuresAmong(FaultingDriver& driver, size_t count) {
+  std::vector<size_t> failures;
+  for (size_t i = 0; i < count; ++i) {
+    if (driver.MemMap(0, 0, 0, 0, 0) == kFault) failures.push_back(i);
+  }
+  return failures;
+}
+
+TEST_F(FaultingDriverTest, RandomFailuresAreAsFrequentAsAsked) {
+  driver_.FailRandomly(0.1, 1, kFault);
+  EXPECT_THAT(FailuresAmong(driver_, 10000), SizeIs(AllOf(Gt(850), Lt(1150))));
+  EXPECT_EQ(driver_.calls(), 10000u);
+  EXPECT_EQ(driver_.failures() + base_.calls.size(), 10000u);
+}
+
+TEST_F(FaultingDriverTest, TheSeedDecidesWhichCallsFail) {
+  driver_.FailRandomly(0.5, 7, kFault);
+  const std::vector<size_t> first = FailuresAmong(driver_, 100);
+  driver_.Reset();
+  driver_.FailRandomly(0.5, 7, kFault);
+  EXPECT_EQ(FailuresAmong(driver_, 100), first);
+  driver_.Reset();
+  driver_.FailRandomly(0.5, 8, kFault);
+  EXPECT_NE(FailuresAmong(driver_, 100), first);
+}
+
+TEST_F(FaultingDriverTest, AProbabilityMayBeNothingOrCertainty) {
+  driver_.FailRandomly(0, 3, kFault);
+  EXPECT_THAT(FailuresAmong(driver_, 1000), IsEmpty());
+  driver_.FailRandomly(1, 3, kFault);
+  EXPECT_THAT(FailuresAmong(driver_, 1000), SizeIs(1000));
+}
+
+TEST_F(FaultingDriverTest, RandomFailuresOfAKindLeaveOthersAlone) {
+  driver_.FailRandomlyOf(DriverCall::kMemMap, 0.5, 5, kFault);
+  const std::vector<size_t> alone = FailuresAmong(driver_, 100);
+  EXPECT_THAT(alone, Not(IsEmpty()));
+  driver_.Reset();
+  driver_.FailRandomlyOf(DriverCall::kMemMap, 0.5, 5, kFault);
+  std::vector<size_t> among_others;
+  for (size_t i = 0; i < 100; ++i) {
+    EXPECT_EQ(Unmap(), kReached);
+    if (Map() == kFault) among_others.push_back(i);
+  }
+  EXPECT_EQ(among_others, alone);
+}
+
 TEST_F(FaultingDriverTest, ResetForgetsOrdersAndCounts) {
   driver_.FailFrom(0, kFault);
   EXPECT_EQ(Map(), kFault);
@@ -179,17 +162,23 @@ TEST_F(FaultingDriverTest, ResetForgetsOrdersAndCounts) {
 TEST_F(FaultingDriverTest, OfCallsBySeveralThreadsExactlyTheOrderedOnesFail) {
   constexpr uint64_t kThreads = 4;
   constexpr uint64_t kCallsPerThread = 1000;
-  for (uint64_t n = 0; n < 10; ++n) driver_.FailNth(n * 100, kFault);
+  // A faulting driver whose calls all fail makes no use of its own base.
+  FaultingDriver base(nullptr);
+  base.FailFrom(0, kReached);
+  FaultingDriver driver(&base);
+  for (uint64_t n = 0; n < 10; ++n) driver.FailNth(n * 100, kFault);
   std::vector<std::thread> threads;
   for (uint64_t i = 0; i < kThreads; ++i) {
-    threads.emplace_back([this] {
-      for (uint64_t call = 0; call < kCallsPerThread; ++call) Map();
+    threads.emplace_back([&driver] {
+      for (uint64_t call = 0; call < kCallsPerThread; ++call) {
+        driver.MemMap(0, 0, 0, 0, 0);
+      }
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(driver_.calls(), kThreads * kCallsPerThread);
-  EXPECT_EQ(driver_.failures(), 10u);
-  EXPECT_EQ(base_.calls(), kThreads * kCallsPerThread - 10);
+  EXPECT_EQ(driver.calls(), kThreads * kCallsPerThread);
+  EXPECT_EQ(driver.failures(), 10u);
+  EXPECT_EQ(base.calls(), kThreads * kCallsPerThread - 10);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "firn/vmm/cpu/cpu_driver.h"
 #include "firn/vmm/driver.h"
+#include "firn/vmm/driver_call.h"
 #include "firn/vmm/faulting_driver.h"
 #include "firn/vmm/units.h"
 #include "gmock/gmock.h"

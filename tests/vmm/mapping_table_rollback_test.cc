@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "firn/vmm/cpu/cpu_driver.h"
+#include "firn/vmm/driver_call.h"
 #include "firn/vmm/faulting_driver.h"
 #include "firn/vmm/mapping_table.h"
 #include "firn/vmm/units.h"

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "firn/vmm/counting_driver.h"
 #include "firn/vmm/cpu/cpu_driver.h"
+#include "firn/vmm/driver_call.h"
 #include "firn/vmm/units.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

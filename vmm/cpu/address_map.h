@@ -13,69 +13,100 @@
 #include <vector>
 
 #include "absl/container/btree_map.h"
+#include "firn/vmm/cpu/access_set.h"
+#include "firn/vmm/cpu/storage.h"
+#include "firn/vmm/cpu/verdict.h"
 #include "firn/vmm/driver_types.h"
 
 namespace firn::cpu {
 
-// What one granule of addresses shows: nothing, or granule `position()` of the
-// allocation `allocation_index`. A mapping is a row of slots at positions 0, 1,
-// 2... up to the allocation's size: allocations are mapped whole.
+// What one granule of addresses shows: nothing, or granule `position()` of what
+// the handle `handle_index()` names. A mapping is a row of slots, the first of
+// which `begins()` it.
 class Slot {
  public:
-  // What fits into the bits of a position.
-  static constexpr uint64_t kMaxGranulesPerAllocation = uint64_t{1} << 29;
+  // What a position can count.
+  static constexpr uint64_t kMaxGranulesPerAllocation = uint64_t{1} << 31;
 
-  Slot() = default;
-  Slot(uint32_t allocation_index, uint32_t position)
-      : allocation_index_(allocation_index),
-        bits_((position << kPositionShift) | kMappedBit) {}
-
-  bool mapped() const { return (bits_ & kMappedBit) != 0; }
+  bool mapped() const { return mapped_; }
+  bool begins() const { return begins_; }
   // True in the middle of a mapping that began at a slot before.
-  bool continues() const { return bits_ >> kPositionShift != 0; }
-  uint32_t allocation_index() const { return allocation_index_; }
-  uint32_t position() const { return bits_ >> kPositionShift; }
-  AccessFlags access() const {
-    return static_cast<AccessFlags>(bits_ & kAccessBits);
+  bool continues() const { return mapped_ && !begins_; }
+  uint32_t handle_index() const { return handle_index_; }
+  uint32_t position() const { return position_; }
+  // Of what is mapped, or was mapped last.
+  AccessSet access() const { return access_; }
+  // When something was last unmapped here; 0 if never.
+  uint64_t unmap_epoch() const { return unmap_epoch_; }
+
+  void Map(uint32_t handle_index, uint32_t position, bool begins) {
+    handle_index_ = handle_index;
+    position_ = position;
+    mapped_ = true;
+    begins_ = begins;
+    access_ = AccessSet();
   }
-  void set_access(AccessFlags access) {
-    bits_ = (bits_ & ~kAccessBits) | static_cast<uint32_t>(access);
+  void Unmap(uint64_t epoch) {
+    mapped_ = false;
+    begins_ = false;
+    unmap_epoch_ = epoch;
   }
+  void set_access(AccessSet access) { access_ = access; }
+  // Makes what is mapped from here on a mapping of its own.
+  void Begin() { begins_ = true; }
 
  private:
-  static constexpr uint32_t kAccessBits = 3;
-  static constexpr uint32_t kMappedBit = 4;
-  static constexpr int kPositionShift = 3;
-
-  uint32_t allocation_index_ = 0;
-  uint32_t bits_ = 0;
+  uint64_t unmap_epoch_ = 0;
+  uint32_t handle_index_ = 0;
+  uint32_t position_ = 0;
+  AccessSet access_;
+  bool mapped_ = false;
+  bool begins_ = false;
 };
-static_assert(sizeof(Slot) == 8, "a terabyte of addresses must stay cheap");
+static_assert(sizeof(Slot) == 24, "a terabyte of addresses must stay cheap");
 
 // One reservation. Its slots are made when first written to, so that what is
 // reserved and not used costs nothing.
 class ReservedRange {
  public:
   // `granules` counts whole granules: what is left over cannot be mapped.
-  ReservedRange(DevicePtr base, uint64_t bytes, uint64_t granules);
+  // Whatever was unmapped here before, was so at `unmap_epoch` at the latest.
+  ReservedRange(DevicePtr base, uint64_t bytes, uint64_t granules,
+                uint64_t unmap_epoch, StorageRegion* region);
 
   DevicePtr base() const { return base_; }
   uint64_t bytes() const { return bytes_; }
   uint64_t granules() const { return granules_; }
+  StorageRegion* region() const { return region_; }
   uint64_t mapped_granules() const { return mapped_granules_; }
+  uint64_t first_unmap_epoch() const { return first_unmap_epoch_; }
+  uint64_t last_unmap_epoch() const { return last_unmap_epoch_; }
 
-  Slot Get(uint64_t granule) const {
-    const auto& chunk = chunks_[granule / kChunkSlots];
-    return chunk == nullptr ? Slot() : chunk[granule % kChunkSlots];
+  bool Contains(DevicePtr address) const {
+    return address >= base_ && address - base_ < bytes_;
   }
-  void Set(uint64_t granule, Slot slot);
+  const Slot& Get(uint64_t granule) const {
+    const auto& chunk = chunks_[granule / kChunkSlots];
+    return chunk == nullptr ? kEmptySlot : chunk[granule % kChunkSlots];
+  }
 
  private:
+  friend class AddressMap;
   static constexpr uint64_t kChunkSlots = 1024;
+  static const Slot kEmptySlot;
+
+  Slot& At(uint64_t granule) {
+    auto& chunk = chunks_[granule / kChunkSlots];
+    if (chunk == nullptr) chunk = std::make_unique<Slot[]>(kChunkSlots);
+    return chunk[granule % kChunkSlots];
+  }
 
   const DevicePtr base_;
   const uint64_t bytes_;
   const uint64_t granules_;
+  StorageRegion* const region_;
+  const uint64_t first_unmap_epoch_;
+  uint64_t last_unmap_epoch_;
   uint64_t mapped_granules_ = 0;
   std::vector<std::unique_ptr<Slot[]>> chunks_;
 };
@@ -87,7 +118,7 @@ struct SlotRange {
   uint64_t count = 0;
 
   uint64_t end() const { return first + count; }
-  Slot Get(uint64_t granule) const { return reservation->Get(granule); }
+  const Slot& Get(uint64_t granule) const { return reservation->Get(granule); }
 };
 
 // Thread safety: none.
@@ -96,46 +127,140 @@ class AddressMap {
   // `granularity_bytes` is a power of two.
   explicit AddressMap(uint64_t granularity_bytes);
 
-  void AddReservation(DevicePtr base, uint64_t bytes);
-  // kInvalidValue unless exactly this was reserved and nothing is mapped in it.
-  DriverResult RemoveReservation(DevicePtr base, uint64_t bytes);
+  void AddReservation(DevicePtr base, uint64_t bytes, StorageRegion* region);
+  // Finds the reservation that is exactly this; refuses where there is none.
+  Verdict FindReservation(DevicePtr base, uint64_t bytes,
+                          ReservedRange** reservation);
+  // The reservation that holds `address`, or nullptr.
+  ReservedRange* ReservationOf(DevicePtr address) {
+    if (last_found_ != nullptr && last_found_->Contains(address)) {
+      return last_found_;
+    }
+    return SeekReservation(address);
+  }
+  void RemoveReservation(ReservedRange* reservation);
 
-  // Finds a range of whole granules inside one reservation with nothing mapped
-  // in it; kInvalidValue where it is not so.
-  DriverResult FindUnmapped(DevicePtr address, uint64_t bytes,
-                            SlotRange* range);
-  // Finds a range that consists of whole mappings, without a hole;
-  // kInvalidValue where it does not.
-  DriverResult FindMappings(DevicePtr address, uint64_t bytes,
-                            SlotRange* range);
+  // Finds a range of whole granules inside one reservation.
+  Verdict FindGranules(DevicePtr address, uint64_t bytes, SlotRange* range);
+  // The same, without a part of a mapping at its borders: what begins before it
+  // or ends behind it.
+  Verdict FindUncut(DevicePtr address, uint64_t bytes, SlotRange* range);
+  // The same, without a hole: a row of whole mappings.
+  Verdict FindMappings(DevicePtr address, uint64_t bytes, SlotRange* range);
   // The slot of any address; unmapped where nothing is reserved.
-  Slot Find(DevicePtr address);
+  const Slot& Find(DevicePtr address);
 
-  void Map(const SlotRange& range, uint32_t allocation_index);
-  void Unmap(const SlotRange& range);
-  void SetAccess(const SlotRange& range, AccessFlags access);
+  // Shows the handle's granules from its first on in a range that shows
+  // nothing.
+  void Map(const SlotRange& range, uint32_t handle_index);
+  // `epoch` only grows. The slots keep their access, for what it is worth.
+  void Unmap(const SlotRange& range, uint64_t epoch);
+  // Changes the access of what is mapped in the range.
+  void ChangeAccess(const SlotRange& range, const AccessChange& change);
+  // Makes two mappings of the one that goes on at `granule`.
+  void Split(ReservedRange* reservation, uint64_t granule) {
+    reservation->At(granule).Begin();
+  }
 
-  // Whether every byte may be accessed so; the range may span mappings and
-  // reservations. True for an empty range.
-  bool Permits(DevicePtr address, uint64_t bytes, AccessFlags access);
-
+  // The granule of `reservation` that `address`, which is in it, lies in. It
+  // may be the one after the last.
+  uint64_t GranuleOf(const ReservedRange& reservation,
+                     DevicePtr address) const {
+    return (address - reservation.base()) >> granularity_shift_;
+  }
   DevicePtr AddressOf(const SlotRange& range, uint64_t granule) const {
-    return range.reservation->base() + (granule << granularity_shift_);
+    return range.reservation->base() + ToBytes(granule);
+  }
+  uint64_t ToBytes(uint64_t granules) const {
+    return granules << granularity_shift_;
   }
 
  private:
-  // The reservation that holds `address`, or nullptr.
-  ReservedRange* FindReservation(DevicePtr address);
-  // Granules that lie, as a whole, inside one reservation.
-  bool FindGranules(DevicePtr address, uint64_t bytes, SlotRange* range);
+  ReservedRange* SeekReservation(DevicePtr address);
 
+  // The last one found, which is most often the next one sought.
+  ReservedRange* last_found_ = nullptr;
   const uint64_t granularity_bytes_;
   const int granularity_shift_;
   // By base.
   absl::btree_map<DevicePtr, std::unique_ptr<ReservedRange>> reservations_;
-  // The last one found, which is most often the next one sought.
-  ReservedRange* last_found_ = nullptr;
+  // When something was last unmapped in a reservation that is gone.
+  uint64_t removed_unmap_epoch_ = 0;
 };
+
+// Inline, for a remap has no more than some tens of nanoseconds for the books.
+
+inline Verdict AddressMap::FindGranules(DevicePtr address, uint64_t bytes,
+                                        SlotRange* range) {
+  const uint64_t offset_mask = granularity_bytes_ - 1;
+  if (bytes == 0) return RefuseValue("the byte count must not be 0");
+  if (((address | bytes) & offset_mask) != 0) {
+    return RefuseValue(
+        "the address and the byte count must be multiples of the granularity");
+  }
+  ReservedRange* const reservation = ReservationOf(address);
+  if (reservation == nullptr) {
+    return RefuseValue("the address must be in a reservation");
+  }
+  const uint64_t first = GranuleOf(*reservation, address);
+  const uint64_t count = bytes >> granularity_shift_;
+  if (first >= reservation->granules() ||
+      count > reservation->granules() - first) {
+    return RefuseValue("the range must lie inside one reservation");
+  }
+  *range = SlotRange{reservation, first, count};
+  return Allow();
+}
+
+inline Verdict AddressMap::FindUncut(DevicePtr address, uint64_t bytes,
+                                     SlotRange* range) {
+  const Verdict found = FindGranules(address, bytes, range);
+  if (!found.ok()) return found;
+  const bool cuts_first = range->Get(range->first).continues();
+  const bool cuts_last = range->end() < range->reservation->granules() &&
+                         range->Get(range->end()).continues();
+  if (cuts_first || cuts_last) {
+    return RefuseValue(
+        "the range must consist of whole mappings, not of a part of one");
+  }
+  return Allow();
+}
+
+inline Verdict AddressMap::FindMappings(DevicePtr address, uint64_t bytes,
+                                        SlotRange* range) {
+  const Verdict found = FindUncut(address, bytes, range);
+  if (!found.ok()) return found;
+  for (uint64_t i = range->first; i < range->end(); ++i) {
+    if (!range->Get(i).mapped())
+      return RefuseValue(
+          "the range must consist of whole mappings, without a hole");
+  }
+  return Allow();
+}
+
+inline void AddressMap::Map(const SlotRange& range, uint32_t handle_index) {
+  for (uint64_t i = 0; i < range.count; ++i) {
+    range.reservation->At(range.first + i)
+        .Map(handle_index, static_cast<uint32_t>(i), /*begins=*/i == 0);
+  }
+  range.reservation->mapped_granules_ += range.count;
+}
+
+inline void AddressMap::Unmap(const SlotRange& range, uint64_t epoch) {
+  for (uint64_t i = range.first; i < range.end(); ++i) {
+    range.reservation->At(i).Unmap(epoch);
+  }
+  range.reservation->mapped_granules_ -= range.count;
+  range.reservation->last_unmap_epoch_ = epoch;
+}
+
+inline void AddressMap::ChangeAccess(const SlotRange& range,
+                                     const AccessChange& change) {
+  for (uint64_t i = range.first; i < range.end(); ++i) {
+    Slot& slot = range.reservation->At(i);
+    if (slot.mapped()) slot.set_access(change.Apply(slot.access()));
+  }
+}
 
 }  // namespace firn::cpu
 

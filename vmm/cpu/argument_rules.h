@@ -11,24 +11,38 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "firn/vmm/cpu/access_set.h"
+#include "firn/vmm/cpu/verdict.h"
 #include "firn/vmm/driver_types.h"
 
 namespace firn::cpu {
 
-// Host memory and shareable handles are kNotSupported here, as on a device
-// that lacks them; what makes no sense is kInvalidValue.
-DriverResult CheckAllocationProp(const AllocationProp& prop);
+// Fabric handles and special usages are kNotSupported, as on a device that
+// lacks them; what makes no sense is kInvalidValue.
+Verdict CheckAllocationProp(const AllocationProp& prop, int device_count);
+
+// What is granted of the properties that CheckAllocationProp allows.
+AllocationProp GrantedProp(const AllocationProp& prop);
 
 // A bad count of bytes or alignment is kOutOfMemory, as NVIDIA has it.
-DriverResult CheckReserve(size_t bytes, size_t alignment_bytes, DevicePtr hint,
-                          uint64_t flags, uint64_t host_page_bytes);
+Verdict CheckReserve(size_t bytes, size_t alignment_bytes, DevicePtr hint,
+                     uint64_t flags, uint64_t host_page_bytes);
 
-// Location {Device, 0}: the one device there is.
-bool IsTheDevice(const MemLocation& location);
+// Finds the number (see AccessSet) of a location that accesses memory.
+Verdict CheckAccessLocation(const MemLocation& location, int device_count,
+                            int* number);
 
-// Finds the access that the descriptors give to the one device.
-DriverResult CheckAccessDescs(const AccessDesc* descs, size_t count,
-                              AccessFlags* access);
+// Finds what the descriptors change.
+Verdict CheckAccessDescs(const AccessDesc* descs, size_t count,
+                         int device_count, AccessChange* change);
+
+// Whether all that `change` names may access memory of `owner`: devices without
+// peer access only their own and the host's, the host only its own.
+Verdict CheckAccessors(const AccessChange& change, const MemLocation& owner,
+                       int device_count, bool peer_access);
+
+// Whether it is the one type of shareable handle that there is.
+Verdict CheckShareableType(ShareableHandleType type);
 
 }  // namespace firn::cpu
 

@@ -31,6 +31,18 @@ constexpr uint64_t kWindowBytes = uint64_t{64} << 20;
 // The window, and what lies before and after the part of it that is in use.
 constexpr int64_t kWindowKernelMappings = 2;
 
+constexpr const char* kHostMemoryRule =
+    "the host must be able to spare the memory";
+constexpr const char* kFileRule =
+    "the process must have a file descriptor to spare: memory that can be "
+    "exported takes one";
+
+uint64_t ResidentBytesOf(int file) {
+  struct stat status;
+  if (fstat(file, &status) != 0) return 0;
+  return static_cast<uint64_t>(status.st_blocks) * 512;
+}
+
 // Sanitizers need not look on while megabytes are filled.
 ABSL_ATTRIBUTE_NO_SANITIZE_THREAD ABSL_ATTRIBUTE_NO_SANITIZE_ADDRESS void
 FillWithPoison(DevicePtr address, uint64_t bytes) {
@@ -57,8 +69,8 @@ absl::StatusOr<std::unique_ptr<Backing>> Backing::Create(
     KernelMappingBudget::OfProcess().Remove(kWindowKernelMappings);
     return absl::ResourceExhaustedError("no addresses left for the device");
   }
-  const int fd = memfd_create("firn_device_memory", MFD_CLOEXEC);
-  if (fd < 0) {
+  const int file = memfd_create("firn_device_memory", MFD_CLOEXEC);
+  if (file < 0) {
     const int error = errno;
     ReleaseAddresses(window, window_bytes);
     KernelMappingBudget::OfProcess().Remove(kWindowKernelMappings);
@@ -66,66 +78,95 @@ absl::StatusOr<std::unique_ptr<Backing>> Backing::Create(
         absl::StrCat("memfd_create: ", strerror(error)));
   }
   return std::unique_ptr<Backing>(
-      new Backing(granularity_bytes, poison, fd, window, window_bytes));
+      new Backing(granularity_bytes, poison, file, window, window_bytes));
 }
 
-Backing::Backing(uint64_t granularity_bytes, bool poison, int fd,
+Backing::Backing(uint64_t granularity_bytes, bool poison, int file,
                  DevicePtr window, uint64_t window_bytes)
     : granularity_bytes_(granularity_bytes),
       poison_(poison),
       // A smaller granule in a huge page would hold memory that is not its own.
       huge_pages_(granularity_bytes % kHostHugePageBytes == 0 &&
                   HostTakesHugePageAdvice()),
-      fd_(fd),
+      file_(file),
       window_(window),
       window_bytes_(window_bytes) {}
 
 Backing::~Backing() {
   ReleaseAddresses(window_, window_bytes_);
   KernelMappingBudget::OfProcess().Remove(kWindowKernelMappings);
-  close(fd_);
+  close(file_);
+  for (const auto& [file, bytes] : own_files_) close(file);
 }
 
-bool Backing::Allocate(uint64_t granules, uint64_t* first) {
+Verdict Backing::Allocate(uint64_t granules, StoragePlace* place) {
   const uint64_t bytes = granules * granularity_bytes_;
-  if (!TakeFromHost(bytes)) return false;
-  allocated_bytes_ += bytes;
-  *first = offsets_.Allocate(granules);
-  if (!GrowFile(offsets_.end() * granularity_bytes_) ||
-      (poison_ && !Poison(*first, granules))) {
-    Free(*first, granules);
-    return false;
+  if (!TakeFromHost(bytes)) {
+    return Refuse(DriverResult::kOutOfMemory, kHostMemoryRule);
   }
-  return true;
+  const StoragePlace taken{file_, offsets_.Allocate(granules)};
+  if (!GrowFile(offsets_.end() * granularity_bytes_) ||
+      (poison_ && !Poison(taken, granules))) {
+    Free(taken, granules);
+    return Refuse(DriverResult::kOutOfMemory, kHostMemoryRule);
+  }
+  *place = taken;
+  return Allow();
 }
 
-void Backing::Free(uint64_t first, uint64_t granules) {
-  const uint64_t bytes = granules * granularity_bytes_;
-  fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-            static_cast<off_t>(first * granularity_bytes_),
-            static_cast<off_t>(bytes));
-  offsets_.Free(first, granules);
-  allocated_bytes_ -= bytes;
-  headroom_bytes_ += bytes;
+Verdict Backing::AllocateFile(const SharedMemoryInfo& info,
+                              StoragePlace* place) {
+  if (!TakeFromHost(info.bytes)) {
+    return Refuse(DriverResult::kOutOfMemory, kHostMemoryRule);
+  }
+  const StoragePlace taken{CreateSharedMemoryFile(info), 0};
+  if (taken.file < 0) {
+    ReturnToHost(info.bytes);
+    return Refuse(DriverResult::kOutOfMemory, kFileRule);
+  }
+  own_files_.emplace(taken.file, info.bytes);
+  const uint64_t granules = info.bytes / granularity_bytes_;
+  if (poison_ && !Poison(taken, granules)) {
+    Free(taken, granules);
+    return Refuse(DriverResult::kOutOfMemory, kHostMemoryRule);
+  }
+  *place = taken;
+  return Allow();
 }
 
-bool Backing::MapAt(DevicePtr address, uint64_t first, uint64_t granules,
-                    AccessFlags access) const {
-  return MapFile(address, granules * granularity_bytes_, fd_,
-                 first * granularity_bytes_, access, huge_pages_);
+Verdict Backing::Adopt(int file, StoragePlace* place) {
+  const int own = fcntl(file, F_DUPFD_CLOEXEC, 0);
+  if (own < 0) return Refuse(DriverResult::kOutOfMemory, kFileRule);
+  own_files_.emplace(own, 0);
+  *place = StoragePlace{own, 0};
+  return Allow();
+}
+
+void Backing::Free(const StoragePlace& place, uint64_t granules) {
+  if (place.file == file_) {
+    Discard(place, granules);
+    offsets_.Free(place.first_granule, granules);
+    ReturnToHost(granules * granularity_bytes_);
+    return;
+  }
+  const auto own = own_files_.find(place.file);
+  ReturnToHost(own->second);
+  own_files_.erase(own);
+  close(place.file);
+}
+
+void Backing::Discard(const StoragePlace& place, uint64_t granules) {
+  fallocate(place.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+            static_cast<off_t>(place.first_granule * granularity_bytes_),
+            static_cast<off_t>(granules * granularity_bytes_));
 }
 
 bool Backing::TakeFromHost(uint64_t bytes) {
   if (bytes > headroom_bytes_) {
     // What is allocated but was never touched is not yet missing at the host.
-    struct stat status;
-    uint64_t resident_bytes = 0;
-    if (fstat(fd_, &status) == 0) {
-      resident_bytes = static_cast<uint64_t>(status.st_blocks) * 512;
-    }
-    const uint64_t promised_bytes = allocated_bytes_ -
-                                    std::min(allocated_bytes_, resident_bytes) +
-                                    kHostReserveBytes;
+    const uint64_t promised_bytes =
+        allocated_bytes_ - std::min(allocated_bytes_, ResidentBytes()) +
+        kHostReserveBytes;
     const uint64_t available_bytes = HostAvailableBytes();
     if (available_bytes < promised_bytes ||
         available_bytes - promised_bytes < bytes) {
@@ -135,24 +176,39 @@ bool Backing::TakeFromHost(uint64_t bytes) {
         bytes, std::min(available_bytes - promised_bytes, kHeadroomBytes));
   }
   headroom_bytes_ -= bytes;
+  allocated_bytes_ += bytes;
   return true;
+}
+
+void Backing::ReturnToHost(uint64_t bytes) {
+  allocated_bytes_ -= bytes;
+  headroom_bytes_ += bytes;
+}
+
+uint64_t Backing::ResidentBytes() const {
+  uint64_t bytes = ResidentBytesOf(file_);
+  for (const auto& [file, taken_bytes] : own_files_) {
+    if (taken_bytes != 0) bytes += ResidentBytesOf(file);
+  }
+  return bytes;
 }
 
 bool Backing::GrowFile(uint64_t file_bytes) {
   if (file_bytes <= file_bytes_) return true;
   const uint64_t grown_bytes =
       (file_bytes + kFileStepBytes - 1) / kFileStepBytes * kFileStepBytes;
-  if (ftruncate(fd_, static_cast<off_t>(grown_bytes)) != 0) return false;
+  if (ftruncate(file_, static_cast<off_t>(grown_bytes)) != 0) return false;
   file_bytes_ = grown_bytes;
   return true;
 }
 
-bool Backing::Poison(uint64_t first, uint64_t granules) {
+bool Backing::Poison(const StoragePlace& place, uint64_t granules) {
   const uint64_t window_granules = window_bytes_ / granularity_bytes_;
   for (uint64_t done = 0; done < granules;) {
     const uint64_t part = std::min(window_granules, granules - done);
     const uint64_t part_bytes = part * granularity_bytes_;
-    if (!MapAt(window_, first + done, part, AccessFlags::kReadWrite)) {
+    const StoragePlace part_place{place.file, place.first_granule + done};
+    if (!MapAt(window_, part_place, part, AccessFlags::kReadWrite)) {
       return false;
     }
     FillWithPoison(window_, part_bytes);

@@ -1,8 +1,9 @@
 // Copyright 2026 The firn Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory behind the granules of a device with contents: ranges of one
-// sparse memory file, which lets any granule be mapped at any address.
+// The memory behind the granules of devices with contents: ranges of one sparse
+// memory file, which lets any granule be mapped at any address, and a file of
+// its own for each allocation that can be exported.
 
 #ifndef FIRN_VMM_CPU_BACKING_H_
 #define FIRN_VMM_CPU_BACKING_H_
@@ -10,8 +11,13 @@
 #include <cstdint>
 #include <memory>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "firn/vmm/cpu/host_mapping.h"
 #include "firn/vmm/cpu/offset_allocator.h"
+#include "firn/vmm/cpu/shared_memory_file.h"
+#include "firn/vmm/cpu/storage.h"
+#include "firn/vmm/cpu/verdict.h"
 #include "firn/vmm/driver_types.h"
 
 namespace firn::cpu {
@@ -27,33 +33,51 @@ class Backing {
   Backing(const Backing&) = delete;
   Backing& operator=(const Backing&) = delete;
 
-  // Takes a range of granules; false beyond what the host can spare.
-  bool Allocate(uint64_t granules, uint64_t* first);
-  // Gives a range that Allocate gave back to the host.
-  void Free(uint64_t first, uint64_t granules);
+  // Takes memory in the common file; refuses beyond what the host can spare.
+  Verdict Allocate(uint64_t granules, StoragePlace* place);
+  // Takes memory in a file of its own.
+  Verdict AllocateFile(const SharedMemoryInfo& info, StoragePlace* place);
+  // Takes part in the file of another backing, which keeps the account of its
+  // memory.
+  Verdict Adopt(int file, StoragePlace* place);
+  // Gives up what one of these gave: back to the host, unless others hold it.
+  void Free(const StoragePlace& place, uint64_t granules);
+  // The memory reads as zero from then on.
+  void Discard(const StoragePlace& place, uint64_t granules);
 
-  // Makes `granules` from `first` on appear at `address`.
-  bool MapAt(DevicePtr address, uint64_t first, uint64_t granules,
-             AccessFlags access) const;
+  // Makes `granules` from `place` on appear at `address`.
+  bool MapAt(DevicePtr address, const StoragePlace& place, uint64_t granules,
+             AccessFlags access) const {
+    return MapFile(address, granules * granularity_bytes_, place.file,
+                   place.first_granule * granularity_bytes_, access,
+                   huge_pages_);
+  }
 
  private:
-  Backing(uint64_t granularity_bytes, bool poison, int fd, DevicePtr window,
+  Backing(uint64_t granularity_bytes, bool poison, int file, DevicePtr window,
           uint64_t window_bytes);
 
   // Whether the host can spare `bytes` more; if so, they are taken.
   bool TakeFromHost(uint64_t bytes);
+  void ReturnToHost(uint64_t bytes);
+  // What our files take of the host's memory now.
+  uint64_t ResidentBytes() const;
   bool GrowFile(uint64_t file_bytes);
-  bool Poison(uint64_t first, uint64_t granules);
+  bool Poison(const StoragePlace& place, uint64_t granules);
 
   const uint64_t granularity_bytes_;
   const bool poison_;
   const bool huge_pages_;
-  const int fd_;
+  // The common file.
+  const int file_;
   // Addresses through which fresh memory is filled.
   const DevicePtr window_;
   const uint64_t window_bytes_;
   OffsetAllocator offsets_;
   uint64_t file_bytes_ = 0;
+  // The other files: what each took from the host; 0 where others keep the
+  // account.
+  absl::flat_hash_map<int, uint64_t> own_files_;
   uint64_t allocated_bytes_ = 0;
   // Bytes that may be allocated before asking the host again.
   uint64_t headroom_bytes_ = 0;

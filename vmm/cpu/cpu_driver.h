@@ -15,7 +15,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "firn/vmm/cpu/access_range.h"
+#include "firn/vmm/cpu/cpu_defect.h"
 #include "firn/vmm/driver.h"
 
 namespace firn {
@@ -33,10 +36,17 @@ enum class CpuSync {
   kDraining,  // they wait for all work queued before on the device
 };
 
+// Most devices of one driver.
+inline constexpr int kMaxCpuDevices = 8;
+
 struct CpuDriverOptions {
   CpuStorage storage = CpuStorage::kReal;
-  // What the device has; 0 means what the host has free (real) or 80 GiB
-  // (ghost). Rounded down to whole granules.
+  // 1 to kMaxCpuDevices; more than one for CreateDevices only.
+  int device_count = 1;
+  // Whether the devices can be given access to each other's memory.
+  bool peer_access = true;
+  // What each device has; 0 means its share of what the host has free (real) or
+  // 80 GiB (ghost). Rounded down to whole granules.
   uint64_t device_bytes = 0;
   // Minimum and recommended granularity: a power of two, a multiple of the
   // host's page size.
@@ -44,13 +54,38 @@ struct CpuDriverOptions {
   // Fill created memory with kCpuPoisonWord, so that code that relies on what
   // was there before fails (real storage only).
   bool poison = true;
+  // Most handles (MemCreate), and most accessible mappings (MemSetAccess), at a
+  // time; one more is kOutOfMemory. The default for mappings is where an H100
+  // was seen to stop; with real storage the kernel's limit on a process's
+  // mappings comes first, and is kept in the same way.
+  uint64_t max_handles = uint64_t{1} << 24;
+  uint64_t max_mappings = 516'096;
+
   CpuSync sync = CpuSync::kLazy;
-  // kDraining: once no work has ended for so long, the calling thread and the
-  // work are taken to wait for each other. The deadlock is reported on stderr
-  // with the streams and what they do, the device is lost, and the call returns
-  // kLaunchTimeout.
+  // kDraining: once nothing runs and all work waits for values, or for work
+  // that does, for so long, the calling thread is taken to be the one that
+  // would write them. The deadlock is reported with the streams and what they
+  // wait for, the device is lost, and the call returns kLaunchTimeout.
+  absl::Duration parked_timeout = absl::Milliseconds(500);
+  // kDraining: likewise, once work has been running and none has ended for so
+  // long: a kernel that spins looks like this.
   absl::Duration deadlock_timeout = absl::Seconds(10);
+
+  // Report reads through one address of what unordered work writes through
+  // another; the device is lost (kLaunchFailed).
+  bool check_coherence = true;
+  // Count the calls that change handles, mappings and access among those that
+  // must not be made while a capture forbids unsafe calls. Nothing says
+  // whether a real driver does.
+  bool unsafe_vmm_in_capture = true;
+
+  // Called with one line for each refused call (the call, its arguments, the
+  // result and the rule) and for each loss of a device; from any thread, also
+  // from workers; must not call the driver. Empty: losses go to stderr.
+  std::function<void(absl::string_view line)> report;
   std::string device_name = "firn CPU driver";
+  // For tests of tests.
+  CpuDefect defect = CpuDefect::kNone;
 };
 
 // What fresh memory of a poisoned device holds, over and over: not a number as
@@ -58,35 +93,44 @@ struct CpuDriverOptions {
 inline constexpr uint32_t kCpuPoisonWord = 0xFFFBA5DB;
 
 // A range of device addresses that a kernel says it reads or writes.
-struct KernelRange {
-  DevicePtr address = 0;
-  uint64_t bytes = 0;
-  bool writes = false;
-};
+using KernelRange = cpu::AccessRange;
 
-// Copies from and to host memory are asynchronous throughout: the host buffer
-// must stay until the copy is done. A copy or fill with a bad address, and a
-// copy whose two ranges overlap, is refused with kInvalidValue; if an address
-// turns bad before the work runs, the device is lost.
-// Destruction waits for all work and unmaps everything.
+// One device. Copies from and to host memory are asynchronous throughout: the
+// host buffer must stay until the copy is done. A copy or fill with a bad
+// address, and a copy whose two ranges overlap, is refused with kInvalidValue;
+// if an address turns bad before the work runs, the device is lost, and so it
+// is if the range was unmapped meanwhile, whatever is mapped there now.
+// Destruction of the last device waits for all work, gives up what waits for a
+// value that nobody writes, and unmaps everything. In a forked child all calls
+// return kDeinitialized and the devices' memory does not exist.
 class CpuDriver : public Driver {
  public:
-  // InvalidArgument names the option that is wrong.
+  // A driver with one device. InvalidArgument names the option that is wrong.
   static absl::StatusOr<std::unique_ptr<CpuDriver>> Create(
+      CpuDriverOptions options);
+  // A driver with `device_count` devices, by ordinal. They share addresses,
+  // handles, streams and events, as the devices of a process do.
+  static absl::StatusOr<std::vector<std::unique_ptr<CpuDriver>>> CreateDevices(
       CpuDriverOptions options);
 
   // Queues `body` on `stream`, to be run by its worker with direct access to
   // the device's addresses.
-  // The ranges are checked when it is about to start: if one is not mapped and
-  // accessible then, the device is lost (kIllegalAddress from then on) and the
-  // body does not run. While it runs, an access to memory of a reservation that
-  // is not mapped or not accessible, declared or not, loses the device too; the
-  // body goes on over a scratch page. An access outside every reservation is
-  // an ordinary segmentation fault.
-  // Ghost storage: the ranges are checked at once, the body is not run.
+  // The ranges are checked when it is about to start and once it has ended: if
+  // one is not mapped and accessible, or was unmapped in between, the device is
+  // lost (kIllegalAddress from then on); at the start, the body does not run.
+  // While it runs, an access to memory of a reservation that is not mapped or
+  // not accessible, declared or not, loses the device too; the body goes on
+  // over a scratch page. (With several devices, what only another device may
+  // access is found by the declared ranges alone.) An access outside every
+  // reservation is an ordinary segmentation fault.
+  // Ghost storage: the ranges are checked, the body is not run.
   virtual DriverResult LaunchKernel(StreamHandle stream,
                                     std::vector<KernelRange> ranges,
                                     std::function<void()> body) = 0;
+
+  // The last line reported (see CpuDriverOptions::report) for this driver;
+  // empty if there was none.
+  virtual std::string last_report() const = 0;
 };
 
 }  // namespace firn

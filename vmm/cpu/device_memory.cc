@@ -1,5 +1,8 @@
 // Copyright 2026 The firn Authors
 // SPDX-License-Identifier: Apache-2.0
+//
+// Reservations, mappings and access; handles and questions have files of their
+// own.
 
 #include "firn/vmm/cpu/device_memory.h"
 
@@ -10,236 +13,278 @@
 #include "firn/vmm/cpu/host_memory.h"
 
 namespace firn::cpu {
+namespace {
 
-DeviceMemory::DeviceMemory(uint64_t granularity_bytes, uint64_t device_granules,
+constexpr const char* kFlagsRule = "flags must be 0";
+
+}  // namespace
+
+DeviceMemory::DeviceMemory(const MemoryOptions& options,
                            std::unique_ptr<Storage> storage)
-    : granularity_bytes_(granularity_bytes),
-      device_granules_(device_granules),
-      storage_(std::move(storage)),
-      addresses_(granularity_bytes) {}
-
-DriverResult DeviceMemory::GetGranularity(size_t* granularity_bytes,
-                                          const AllocationProp* prop,
-                                          GranularityKind kind) const {
-  // NVIDIA's driver looks at nothing in the properties, and crashes when there
-  // are none.
-  if (granularity_bytes == nullptr || prop == nullptr ||
-      (kind != GranularityKind::kMinimum &&
-       kind != GranularityKind::kRecommended)) {
-    return DriverResult::kInvalidValue;
-  }
-  *granularity_bytes = granularity_bytes_;
-  return DriverResult::kSuccess;
+    : storage_(std::move(storage)),
+      addresses_(options.granularity_bytes),
+      options_(options),
+      granularity_bytes_(options.granularity_bytes),
+      memories_(storage_.get(), options.device_count, options.device_granules) {
 }
 
-DriverResult DeviceMemory::Reserve(DevicePtr* address, size_t bytes,
-                                   size_t alignment_bytes, DevicePtr hint,
-                                   uint64_t flags) {
-  if (address == nullptr) return DriverResult::kInvalidValue;
-  const DriverResult checked =
+Verdict DeviceMemory::Reserve(DevicePtr* address, size_t bytes,
+                              size_t alignment_bytes, DevicePtr hint,
+                              uint64_t flags) {
+  if (address == nullptr) {
+    return RefuseValue("there must be a place for the address");
+  }
+  const Verdict checked =
       CheckReserve(bytes, alignment_bytes, hint, flags, HostPageBytes());
-  if (checked != DriverResult::kSuccess) return checked;
+  if (!checked.ok()) return checked;
   MutexLock lock(&mutex_);
   const uint64_t aligned_to =
       std::max<uint64_t>(alignment_bytes, granularity_bytes_);
   DevicePtr reserved = 0;
-  const DriverResult result =
-      storage_->Reserve(bytes, aligned_to, hint, &reserved);
-  if (result != DriverResult::kSuccess) return result;
-  addresses_.AddReservation(reserved, bytes);
+  StorageRegion* region = nullptr;
+  const Verdict verdict =
+      storage_->Reserve(bytes, aligned_to, hint, &reserved, &region);
+  if (!verdict.ok()) return verdict;
+  addresses_.AddReservation(reserved, bytes, region);
   *address = reserved;
-  return DriverResult::kSuccess;
+  return Allow();
 }
 
-DriverResult DeviceMemory::Unreserve(DevicePtr address, size_t bytes) {
+Verdict DeviceMemory::Unreserve(DevicePtr address, size_t bytes) {
   MutexLock lock(&mutex_);
-  const DriverResult result = addresses_.RemoveReservation(address, bytes);
-  if (result == DriverResult::kSuccess) storage_->Unreserve(address, bytes);
-  return result;
-}
-
-DriverResult DeviceMemory::Create(PhysicalHandle* handle, size_t bytes,
-                                  const AllocationProp* prop, uint64_t flags) {
-  if (handle == nullptr || prop == nullptr || flags != 0 || bytes == 0 ||
-      bytes % granularity_bytes_ != 0) {
-    return DriverResult::kInvalidValue;
-  }
-  const DriverResult checked = CheckAllocationProp(*prop);
-  if (checked != DriverResult::kSuccess) return checked;
-  const uint64_t granules = bytes / granularity_bytes_;
-  MutexLock lock(&mutex_);
-  if (granules > device_granules_ - used_granules_ ||
-      granules > Slot::kMaxGranulesPerAllocation) {
-    return DriverResult::kOutOfMemory;
-  }
-  uint64_t first_granule = 0;
-  const DriverResult result = storage_->Allocate(granules, &first_granule);
-  if (result != DriverResult::kSuccess) return result;
-  used_granules_ += granules;
-  *handle = handles_.Add(static_cast<uint32_t>(granules), first_granule);
-  return DriverResult::kSuccess;
-}
-
-DriverResult DeviceMemory::Release(PhysicalHandle handle) {
-  MutexLock lock(&mutex_);
-  uint32_t index = 0;
-  if (!handles_.Find(handle, &index)) return DriverResult::kInvalidValue;
-  if (handles_.DropUser(index)) FreeAllocation(index);
-  return DriverResult::kSuccess;
-}
-
-DriverResult DeviceMemory::Map(DevicePtr address, size_t bytes,
-                               size_t offset_bytes, PhysicalHandle handle,
-                               uint64_t flags) {
-  if (offset_bytes != 0 || flags != 0) return DriverResult::kInvalidValue;
-  MutexLock lock(&mutex_);
-  uint32_t index = 0;
-  if (!handles_.Find(handle, &index)) return DriverResult::kInvalidValue;
-  SlotRange range;
-  const DriverResult result = addresses_.FindUnmapped(address, bytes, &range);
-  if (result != DriverResult::kSuccess) return result;
-  // An allocation is mapped whole.
-  if (range.count != handles_.allocation(index).granules) {
-    return DriverResult::kInvalidValue;
-  }
-  addresses_.Map(range, index);
-  handles_.AddMapping(index);
-  return DriverResult::kSuccess;
-}
-
-DriverResult DeviceMemory::Unmap(DevicePtr address, size_t bytes) {
-  MutexLock lock(&mutex_);
-  SlotRange range;
-  const DriverResult result = addresses_.FindMappings(address, bytes, &range);
-  if (result != DriverResult::kSuccess) return result;
-  RemoveAccess(range);
-  for (uint64_t i = range.first; i < range.end(); ++i) {
-    const Slot slot = range.Get(i);
-    if (slot.continues()) continue;
-    const uint32_t index = slot.allocation_index();
-    if (handles_.DropMapping(index)) FreeAllocation(index);
-  }
-  addresses_.Unmap(range);
-  return DriverResult::kSuccess;
-}
-
-DriverResult DeviceMemory::SetAccess(DevicePtr address, size_t bytes,
-                                     const AccessDesc* descs, size_t count) {
-  AccessFlags access = AccessFlags::kNone;
-  const DriverResult checked = CheckAccessDescs(descs, count, &access);
-  if (checked != DriverResult::kSuccess) return checked;
-  MutexLock lock(&mutex_);
-  SlotRange range;
-  const DriverResult found = addresses_.FindMappings(address, bytes, &range);
-  if (found != DriverResult::kSuccess) return found;
-  for (uint64_t first = range.first; first < range.end();) {
-    const AccessRun run = RunAt(range, first);
-    const DriverResult result = storage_->SetAccess(run, access);
-    if (result != DriverResult::kSuccess) {
-      RestoreAccess(range, first, access);
-      return result;
+  ReservedRange* reservation = nullptr;
+  const Verdict found =
+      addresses_.FindReservation(address, bytes, &reservation);
+  if (!found.ok()) return found;
+  if (reservation->mapped_granules() != 0) {
+    if (!has(CpuDefect::kFreeWhileMappedAllowed)) {
+      return RefuseValue("everything in the reservation must be unmapped");
     }
-    first += run.granules;
+    UnmapAllIn(SlotRange{reservation, 0, reservation->granules()});
   }
-  addresses_.SetAccess(range, access);
-  return DriverResult::kSuccess;
+  addresses_.RemoveReservation(reservation);
+  storage_->Unreserve(address, bytes);
+  return Allow();
 }
 
-DriverResult DeviceMemory::GetAccess(AccessFlags* flags,
-                                     const MemLocation* location,
-                                     DevicePtr address) {
-  if (flags == nullptr || location == nullptr || !IsTheDevice(*location)) {
-    return DriverResult::kInvalidValue;
-  }
-  MutexLock lock(&mutex_);
-  const Slot slot = addresses_.Find(address);
-  if (!slot.mapped()) return DriverResult::kInvalidValue;
-  *flags = slot.access();
-  return DriverResult::kSuccess;
-}
-
-DriverResult DeviceMemory::Retain(PhysicalHandle* handle, DevicePtr address) {
-  if (handle == nullptr) return DriverResult::kInvalidValue;
-  MutexLock lock(&mutex_);
-  const Slot slot = addresses_.Find(address);
-  if (!slot.mapped()) return DriverResult::kInvalidValue;
-  handles_.AddUser(slot.allocation_index());
-  *handle = handles_.HandleOf(slot.allocation_index());
-  return DriverResult::kSuccess;
-}
-
-DriverResult DeviceMemory::GetInfo(size_t* free_bytes, size_t* total_bytes) {
-  if (free_bytes == nullptr || total_bytes == nullptr) {
-    return DriverResult::kInvalidValue;
-  }
-  MutexLock lock(&mutex_);
-  *free_bytes = (device_granules_ - used_granules_) * granularity_bytes_;
-  *total_bytes = device_granules_ * granularity_bytes_;
-  return DriverResult::kSuccess;
-}
-
-bool DeviceMemory::Permits(DevicePtr address, uint64_t bytes,
-                           AccessFlags access) {
-  MutexLock lock(&mutex_);
-  return addresses_.Permits(address, bytes, access);
-}
-
-uint64_t DeviceMemory::StorageGranule(Slot slot) const {
-  return handles_.allocation(slot.allocation_index()).first_granule +
-         slot.position();
-}
-
-AccessRun DeviceMemory::RunAt(const SlotRange& range, uint64_t first) const {
-  const Slot head = range.Get(first);
+inline AccessRun DeviceMemory::RunAt(const SlotRange& range, uint64_t first,
+                                     const AccessChange& change) const {
   AccessRun run;
-  run.address = addresses_.AddressOf(range, first);
-  run.first_granule = StorageGranule(head);
-  run.access = head.access();
+  run.region = range.reservation->region();
+  run.first = first;
   for (uint64_t i = first; i < range.end(); ++i) {
-    const Slot slot = range.Get(i);
-    if (slot.access() != run.access ||
-        StorageGranule(slot) != run.first_granule + run.granules) {
+    const Slot& slot = range.Get(i);
+    if (!slot.mapped()) break;
+    const StoragePlace& place =
+        handles_.handle(slot.handle_index()).target.place;
+    const uint64_t granule = place.first_granule + slot.position();
+    const AccessFlags before = slot.access().any();
+    const AccessFlags after = change.Apply(slot.access()).any();
+    if (i == first) {
+      run.place = StoragePlace{place.file, granule};
+      run.before = before;
+      run.after = after;
+    } else if (place.file != run.place.file ||
+               granule != run.place.first_granule + run.granules ||
+               before != run.before || after != run.after) {
       break;
     }
     ++run.granules;
-    if (!slot.continues()) ++run.mappings;
+    if (slot.begins()) ++run.mappings;
   }
   return run;
 }
 
-void DeviceMemory::RestoreAccess(const SlotRange& range, uint64_t end,
-                                 AccessFlags now) {
-  const SlotRange changed{range.reservation, range.first, end - range.first};
-  for (uint64_t first = changed.first; first < changed.end();) {
-    AccessRun run = RunAt(changed, first);
-    const AccessFlags before = std::exchange(run.access, now);
-    storage_->SetAccess(run, before);
+inline Verdict DeviceMemory::ChangeAccess(const SlotRange& range,
+                                          const AccessChange& change) {
+  int64_t added = 0;
+  for (uint64_t i = range.first; i < range.end(); ++i) {
+    const Slot& slot = range.Get(i);
+    if (!slot.begins()) continue;
+    const AccessSet before = slot.access();
+    if (before.any() != AccessFlags::kNone) --added;
+    if (change.Apply(before).any() != AccessFlags::kNone) ++added;
+  }
+  if (added > 0 && static_cast<uint64_t>(accessible_mappings_ + added) >
+                       options_.max_mappings) {
+    return Refuse(DriverResult::kOutOfMemory,
+                  "no more mappings may be accessible than the driver's limit");
+  }
+  for (uint64_t first = range.first; first < range.end();) {
+    if (!range.Get(first).mapped()) {
+      ++first;
+      continue;
+    }
+    const AccessRun run = RunAt(range, first, change);
+    const Verdict verdict = storage_->SetAccess(run);
+    if (!verdict.ok()) {
+      RestoreAccess(range, first, change);
+      return verdict;
+    }
     first += run.granules;
   }
+  addresses_.ChangeAccess(range, change);
+  accessible_mappings_ += added;
+  return Allow();
 }
 
-void DeviceMemory::RemoveAccess(const SlotRange& range) {
+Verdict DeviceMemory::Map(DevicePtr address, size_t bytes, size_t offset_bytes,
+                          PhysicalHandle handle, uint64_t flags) {
+  if (offset_bytes != 0) return RefuseValue("the offset must be 0");
+  if (flags != 0) return RefuseValue(kFlagsRule);
+  MutexLock lock(&mutex_);
+  uint32_t index = 0;
+  if (!handles_.Find(handle, &index)) return RefuseValue(kHandleRule);
+  SlotRange range;
+  const Verdict found = addresses_.FindGranules(address, bytes, &range);
+  if (!found.ok()) return found;
+  const uint64_t granules = handles_.handle(index).target.granules;
+  if (range.count != granules &&
+      (range.count > granules || !has(CpuDefect::kPartialMapAllowed))) {
+    return RefuseValue(
+        "the byte count must be that of the memory, which is mapped whole");
+  }
+  for (uint64_t i = range.first; i < range.end(); ++i) {
+    if (!range.Get(i).mapped()) continue;
+    if (!has(CpuDefect::kMapOverMappedAllowed)) {
+      return RefuseValue("nothing must be mapped in the range yet");
+    }
+    UnmapAllIn(range);
+    break;
+  }
+  const AccessSet last_access = range.Get(range.first).access();
+  addresses_.Map(range, index);
+  handles_.AddMapping(index);
+  ++mappings_;
+  if (has(CpuDefect::kAccessSurvivesRemap)) {
+    // Where it cannot be given, the driver happens to be right.
+    static_cast<void>(ChangeAccess(range, AccessChange::To(last_access)));
+  }
+  return Allow();
+}
+
+inline void DeviceMemory::RemoveAccess(const SlotRange& range) {
   // Where the granules lie does not matter here, so runs can be longer.
   for (uint64_t first = range.first; first < range.end();) {
     uint64_t end = first;
-    uint64_t mappings = 0;
-    while (end < range.end() && range.Get(end).access() != AccessFlags::kNone) {
-      if (!range.Get(end).continues()) ++mappings;
+    int64_t mappings = 0;
+    while (end < range.end() &&
+           range.Get(end).access().any() != AccessFlags::kNone) {
+      if (range.Get(end).begins()) ++mappings;
       ++end;
     }
     if (end > first) {
-      storage_->RemoveAccess(addresses_.AddressOf(range, first), end - first,
+      storage_->RemoveAccess(range.reservation->region(), first, end - first,
                              mappings);
     }
     first = end + 1;
   }
 }
 
-void DeviceMemory::FreeAllocation(uint32_t index) {
-  const Allocation& allocation = handles_.allocation(index);
-  storage_->Free(allocation.first_granule, allocation.granules);
-  used_granules_ -= allocation.granules;
-  handles_.Erase(index);
+inline void DeviceMemory::UnmapRange(const SlotRange& range) {
+  RemoveAccess(range);
+  const uint64_t epoch = unmap_epoch() + 1;
+  for (uint64_t i = range.first; i < range.end(); ++i) {
+    const Slot& slot = range.Get(i);
+    if (!slot.begins()) continue;
+    --mappings_;
+    if (slot.access().any() != AccessFlags::kNone) --accessible_mappings_;
+    const uint32_t index = slot.handle_index();
+    if (handles_.DropMapping(index)) DropHandle(index);
+  }
+  addresses_.Unmap(range, epoch);
+  unmap_epoch_.store(epoch, std::memory_order_relaxed);
+}
+
+Verdict DeviceMemory::Unmap(DevicePtr address, size_t bytes) {
+  MutexLock lock(&mutex_);
+  SlotRange range;
+  if (has(CpuDefect::kSubRangeUnmapAllowed)) {
+    const Verdict found = addresses_.FindGranules(address, bytes, &range);
+    if (!found.ok()) return found;
+    SplitAt(range.reservation, range.first);
+    SplitAt(range.reservation, range.end());
+  }
+  const Verdict found = addresses_.FindMappings(address, bytes, &range);
+  if (!found.ok()) return found;
+  UnmapRange(range);
+  return Allow();
+}
+
+void DeviceMemory::UnmapAllIn(const SlotRange& range) {
+  SplitAt(range.reservation, range.first);
+  SplitAt(range.reservation, range.end());
+  for (uint64_t first = range.first; first < range.end();) {
+    uint64_t end = first;
+    while (end < range.end() && range.Get(end).mapped()) ++end;
+    if (end > first) {
+      UnmapRange(SlotRange{range.reservation, first, end - first});
+    }
+    first = end + 1;
+  }
+}
+
+void DeviceMemory::SplitAt(ReservedRange* reservation, uint64_t granule) {
+  if (granule >= reservation->granules()) return;
+  const Slot& slot = reservation->Get(granule);
+  if (!slot.continues()) return;
+  handles_.AddMapping(slot.handle_index());
+  ++mappings_;
+  if (slot.access().any() != AccessFlags::kNone) {
+    ++accessible_mappings_;
+    storage_->SplitMapping(reservation->region());
+  }
+  addresses_.Split(reservation, granule);
+}
+
+Verdict DeviceMemory::SetAccess(DevicePtr address, size_t bytes,
+                                const AccessDesc* descs, size_t count) {
+  if (has(CpuDefect::kPeerForgotten)) count = std::min<size_t>(count, 1);
+  AccessChange change;
+  const Verdict checked =
+      CheckAccessDescs(descs, count, options_.device_count, &change);
+  if (!checked.ok()) return checked;
+  MutexLock lock(&mutex_);
+  SlotRange range;
+  const Verdict found = has(CpuDefect::kHoleInSetAccessAllowed)
+                            ? addresses_.FindUncut(address, bytes, &range)
+                            : addresses_.FindMappings(address, bytes, &range);
+  if (!found.ok()) return found;
+  if (!options_.peer_access || change.names(kHostLocation)) {
+    const Verdict allowed = CheckOwners(range, change);
+    if (!allowed.ok()) return allowed;
+  }
+  return ChangeAccess(range, change);
+}
+
+Verdict DeviceMemory::CheckOwners(const SlotRange& range,
+                                  const AccessChange& change) const {
+  for (uint64_t i = range.first; i < range.end(); ++i) {
+    const Slot& slot = range.Get(i);
+    if (!slot.begins()) continue;
+    const Verdict allowed =
+        CheckAccessors(change, MemoryOf(slot).info.prop.location,
+                       options_.device_count, options_.peer_access);
+    if (!allowed.ok()) return allowed;
+  }
+  return Allow();
+}
+
+void DeviceMemory::RestoreAccess(const SlotRange& range, uint64_t end,
+                                 const AccessChange& change) {
+  const SlotRange changed{range.reservation, range.first, end - range.first};
+  for (uint64_t first = changed.first; first < changed.end();) {
+    if (!changed.Get(first).mapped()) {
+      ++first;
+      continue;
+    }
+    AccessRun run = RunAt(changed, first, change);
+    std::swap(run.before, run.after);
+    // It takes away what was given, or changes it back: neither can fail where
+    // the change did not.
+    static_cast<void>(storage_->SetAccess(run));
+    first += run.granules;
+  }
 }
 
 }  // namespace firn::cpu

@@ -3,6 +3,7 @@
 
 #include "firn/vmm/cpu/fault_guard.h"
 
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -22,6 +23,11 @@ constexpr int kMaxScratchMappings = 256;
 __attribute__((tls_model(
     "initial-exec"))) thread_local FaultGuard::Scope* running_scope = nullptr;
 
+// All guards, for fork. Constant-initialised and never destroyed: a fork may
+// come at any time.
+SignalSafeLock guards_lock;
+FaultGuard* all_guards ABSL_GUARDED_BY(guards_lock) = nullptr;
+
 }  // namespace
 
 void SignalSafeLock::Lock() {
@@ -32,8 +38,8 @@ void SignalSafeLock::Lock() {
 
 void SignalSafeLock::Unlock() { held_.store(false, std::memory_order_release); }
 
-FaultGuard::Scope::Scope(FaultGuard* guard)
-    : guard_(guard), outer_(running_scope) {
+FaultGuard::Scope::Scope(FaultGuard* guard, StickyError* error)
+    : guard_(guard), error_(error), outer_(running_scope) {
   running_scope = this;
   // The handler runs on this thread: only the compiler must keep the order.
   std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -44,9 +50,48 @@ FaultGuard::Scope::~Scope() {
   running_scope = outer_;
 }
 
-FaultGuard::FaultGuard(std::atomic<bool>* device_lost)
-    : device_lost_(device_lost) {
+FaultGuard::FaultGuard() {
   InstallSegvHandler(&FaultGuard::HandleFault);
+  [[maybe_unused]] static const int registered =
+      pthread_atfork(&PrepareFork, &AfterForkInParent, &AfterForkInChild);
+  guards_lock.Lock();
+  next_ = all_guards;
+  all_guards = this;
+  guards_lock.Unlock();
+}
+
+FaultGuard::~FaultGuard() {
+  guards_lock.Lock();
+  FaultGuard** link = &all_guards;
+  while (*link != this) link = &(*link)->next_;
+  *link = next_;
+  guards_lock.Unlock();
+}
+
+// The analysis cannot follow locks that are held across functions, nor as many
+// locks as there are guards.
+void FaultGuard::PrepareFork() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  guards_lock.Lock();
+  for (FaultGuard* guard = all_guards; guard != nullptr; guard = guard->next_) {
+    guard->lock_.Lock();
+  }
+}
+
+void FaultGuard::AfterForkInParent() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  for (FaultGuard* guard = all_guards; guard != nullptr; guard = guard->next_) {
+    guard->lock_.Unlock();
+  }
+  guards_lock.Unlock();
+}
+
+void FaultGuard::AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  for (FaultGuard* guard = all_guards; guard != nullptr; guard = guard->next_) {
+    for (const GuardedRegion* region = guard->regions_; region != nullptr;
+         region = region->next_) {
+      MapInaccessible(region->base(), region->bytes());
+    }
+  }
+  AfterForkInParent();
 }
 
 void FaultGuard::Add(GuardedRegion* region) {
@@ -108,7 +153,8 @@ bool FaultGuard::ResolveInRegion(Scope* scope, GuardedRegion* region,
   const uint64_t offset_bytes = first * region->granularity_bytes_;
   const uint64_t scratch_bytes = std::min(granules * region->granularity_bytes_,
                                           region->bytes() - offset_bytes);
-  device_lost_->store(true);
+  scope->error_->Latch(DriverResult::kIllegalAddress);
+  if (scope->fault_address_ == 0) scope->fault_address_ = address;
   if (!MapScratch(region->base() + offset_bytes, scratch_bytes)) return false;
   region->SetAccess(first, granules, AccessFlags::kReadWrite);
   return true;

@@ -5,7 +5,7 @@
 // not. A SIGSEGV handler looks at faults of threads that run device work. A
 // fault in a guarded region is answered with a scratch page and latches the
 // device's sticky error; every other fault goes to the handler that was there
-// before.
+// before. And what a GPU's memory does in a forked child: it is not there.
 
 #ifndef FIRN_VMM_CPU_FAULT_GUARD_H_
 #define FIRN_VMM_CPU_FAULT_GUARD_H_
@@ -15,6 +15,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "firn/vmm/cpu/guarded_region.h"
+#include "firn/vmm/cpu/sticky_error.h"
 #include "firn/vmm/driver_types.h"
 
 namespace firn::cpu {
@@ -30,30 +31,37 @@ class ABSL_LOCKABLE SignalSafeLock {
   std::atomic<bool> held_{false};
 };
 
-// The guarded regions of one device. Whoever changes mappings inside a region
-// holds `lock()` around the change and the note of it in the region, so that
-// the handler can tell a real fault from one that a change just made obsolete.
+// The guarded regions of the devices of one driver. Whoever changes mappings
+// inside a region holds `lock()` around the change and the note of it in the
+// region, so that the handler can tell a real fault from one that a change just
+// made obsolete.
 class FaultGuard {
  public:
-  // Device work of the calling thread runs guarded while a Scope lives.
+  // Device work of the calling thread runs guarded while a Scope lives. A bad
+  // access latches kIllegalAddress in `error`, its device's.
   class Scope {
    public:
-    explicit Scope(FaultGuard* guard);
+    Scope(FaultGuard* guard, StickyError* error);
     ~Scope();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
+    // Where the first bad access was; 0 if there was none.
+    DevicePtr fault_address() const { return fault_address_; }
+
    private:
     friend class FaultGuard;
     FaultGuard* const guard_;
+    StickyError* const error_;
     Scope* const outer_;
+    DevicePtr fault_address_ = 0;
     // Where the last fault was that could have been a read of readable memory.
     DevicePtr last_retry_ = 0;
   };
 
-  // Sets `*device_lost` on a bad access. Installs the process's handler if this
-  // is the first guard.
-  explicit FaultGuard(std::atomic<bool>* device_lost);
+  // Installs the process's handler if this is the first guard.
+  FaultGuard();
+  ~FaultGuard();
   FaultGuard(const FaultGuard&) = delete;
   FaultGuard& operator=(const FaultGuard&) = delete;
 
@@ -67,14 +75,20 @@ class FaultGuard {
   // guarded, and says whether the access shall be tried again.
   static bool HandleFault(DevicePtr address);
 
+  // For fork: holds all locks meanwhile; in the child no region stays mapped.
+  static void PrepareFork();
+  static void AfterForkInParent();
+  static void AfterForkInChild();
+
  private:
   // False when `address` is in no region or no scratch page can be had.
   bool Resolve(Scope* scope, DevicePtr address) ABSL_LOCKS_EXCLUDED(lock_);
   bool ResolveInRegion(Scope* scope, GuardedRegion* region, DevicePtr address)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
 
-  std::atomic<bool>* const device_lost_;
   SignalSafeLock lock_;
+  // The next of the list of all guards.
+  FaultGuard* next_ = nullptr;
   GuardedRegion* regions_ ABSL_GUARDED_BY(lock_) = nullptr;
   int scratch_mappings_ ABSL_GUARDED_BY(lock_) = 0;
 };

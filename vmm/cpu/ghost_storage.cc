@@ -3,6 +3,9 @@
 
 #include "firn/vmm/cpu/ghost_storage.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "firn/vmm/cpu/host_mapping.h"
 
 namespace firn::cpu {
@@ -11,15 +14,19 @@ GhostStorage::~GhostStorage() {
   for (const auto& [address, bytes] : reservations_) {
     ReleaseAddresses(address, bytes);
   }
+  for (const int file : files_) close(file);
 }
 
-DriverResult GhostStorage::Reserve(uint64_t bytes, uint64_t alignment_bytes,
-                                   DevicePtr hint, DevicePtr* address) {
+Verdict GhostStorage::Reserve(uint64_t bytes, uint64_t alignment_bytes,
+                              DevicePtr hint, DevicePtr* address,
+                              StorageRegion** region) {
   if (!ReserveAddresses(bytes, alignment_bytes, hint, address)) {
-    return DriverResult::kOutOfMemory;
+    return Refuse(DriverResult::kOutOfMemory,
+                  "the process must have so many addresses left");
   }
   reservations_.emplace(*address, bytes);
-  return DriverResult::kSuccess;
+  *region = nullptr;
+  return Allow();
 }
 
 void GhostStorage::Unreserve(DevicePtr address, uint64_t bytes) {
@@ -27,20 +34,38 @@ void GhostStorage::Unreserve(DevicePtr address, uint64_t bytes) {
   reservations_.erase(address);
 }
 
-DriverResult GhostStorage::Allocate(uint64_t /*granules*/,
-                                    uint64_t* first_granule) {
-  *first_granule = 0;
-  return DriverResult::kSuccess;
+Verdict GhostStorage::Allocate(uint64_t /*granules*/, StoragePlace* place) {
+  *place = StoragePlace();
+  return Allow();
 }
 
-void GhostStorage::Free(uint64_t /*first_granule*/, uint64_t /*granules*/) {}
-
-DriverResult GhostStorage::SetAccess(const AccessRun& /*run*/,
-                                     AccessFlags /*access*/) {
-  return DriverResult::kSuccess;
+Verdict GhostStorage::AllocateShareable(const SharedMemoryInfo& /*info*/,
+                                        StoragePlace* place) {
+  *place = StoragePlace();
+  return Allow();
 }
 
-void GhostStorage::RemoveAccess(DevicePtr /*address*/, uint64_t /*granules*/,
-                                uint64_t /*mappings*/) {}
+Verdict GhostStorage::MakeFile(const SharedMemoryInfo& info,
+                               StoragePlace* place) {
+  return Own(CreateSharedMemoryFile(info), place);
+}
+
+Verdict GhostStorage::Adopt(int file, StoragePlace* place) {
+  return Own(fcntl(file, F_DUPFD_CLOEXEC, 0), place);
+}
+
+void GhostStorage::Free(const StoragePlace& place, uint64_t /*granules*/) {
+  if (files_.erase(place.file) != 0) close(place.file);
+}
+
+Verdict GhostStorage::Own(int file, StoragePlace* place) {
+  if (file < 0) {
+    return Refuse(DriverResult::kOutOfMemory,
+                  "the process must have a file descriptor to spare");
+  }
+  files_.insert(file);
+  *place = StoragePlace{file, 0};
+  return Allow();
+}
 
 }  // namespace firn::cpu

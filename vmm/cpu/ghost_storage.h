@@ -10,10 +10,14 @@
 #include <cstdint>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "firn/vmm/cpu/storage.h"
 
 namespace firn::cpu {
 
+// What is exported is a file that only says what it stands for, made with the
+// first export: a device of any size needs no more descriptors than are handed
+// out.
 class GhostStorage : public Storage {
  public:
   GhostStorage() = default;
@@ -21,18 +25,29 @@ class GhostStorage : public Storage {
   GhostStorage(const GhostStorage&) = delete;
   GhostStorage& operator=(const GhostStorage&) = delete;
 
-  DriverResult Reserve(uint64_t bytes, uint64_t alignment_bytes, DevicePtr hint,
-                       DevicePtr* address) override;
+  bool has_contents() const override { return false; }
+  Verdict Reserve(uint64_t bytes, uint64_t alignment_bytes, DevicePtr hint,
+                  DevicePtr* address, StorageRegion** region) override;
   void Unreserve(DevicePtr address, uint64_t bytes) override;
-  DriverResult Allocate(uint64_t granules, uint64_t* first_granule) override;
-  void Free(uint64_t first_granule, uint64_t granules) override;
-  DriverResult SetAccess(const AccessRun& run, AccessFlags access) override;
-  void RemoveAccess(DevicePtr address, uint64_t granules,
-                    uint64_t mappings) override;
+  Verdict Allocate(uint64_t granules, StoragePlace* place) override;
+  Verdict AllocateShareable(const SharedMemoryInfo& info,
+                            StoragePlace* place) override;
+  Verdict MakeFile(const SharedMemoryInfo& info, StoragePlace* place) override;
+  Verdict Adopt(int file, StoragePlace* place) override;
+  void Free(const StoragePlace& place, uint64_t granules) override;
+  void Discard(const StoragePlace& /*place*/, uint64_t /*granules*/) override {}
+  Verdict SetAccess(const AccessRun& /*run*/) override { return Allow(); }
+  void RemoveAccess(StorageRegion* /*region*/, uint64_t /*first*/,
+                    uint64_t /*granules*/, int64_t /*mappings*/) override {}
+  void SplitMapping(StorageRegion* /*region*/) override {}
 
  private:
+  // Takes a file that was to be opened; -1 is refused.
+  Verdict Own(int file, StoragePlace* place);
+
   // Address to bytes of what is reserved.
   absl::flat_hash_map<DevicePtr, uint64_t> reservations_;
+  absl::flat_hash_set<int> files_;
 };
 
 }  // namespace firn::cpu

@@ -6,65 +6,33 @@
 #include <limits>
 
 namespace firn::cpu {
-namespace {
 
-constexpr int kGenerationShift = 32;
-
-}  // namespace
-
-PhysicalHandle HandleTable::Add(uint32_t granules, uint64_t first_granule) {
+PhysicalHandle HandleTable::Add(const HandleTarget& target, bool imported) {
   uint32_t index;
   if (free_indices_.empty()) {
-    index = static_cast<uint32_t>(allocations_.size());
-    allocations_.emplace_back();
-    allocations_[index].generation = 1;
+    index = static_cast<uint32_t>(handles_.size());
+    handles_.emplace_back();
+    handles_[index].generation = 1;
   } else {
     index = free_indices_.back();
     free_indices_.pop_back();
+    --dead_;
   }
-  Allocation& allocation = allocations_[index];
-  allocation.granules = granules;
-  allocation.first_granule = first_granule;
-  allocation.user_references = 1;
-  allocation.mappings = 0;
-  return HandleOf(index);
-}
-
-bool HandleTable::Find(PhysicalHandle handle, uint32_t* index) const {
-  const auto candidate = static_cast<uint32_t>(handle);
-  if (candidate >= allocations_.size()) return false;
-  const Allocation& allocation = allocations_[candidate];
-  if (allocation.generation != handle >> kGenerationShift ||
-      allocation.user_references == 0) {
-    return false;
-  }
-  *index = candidate;
-  return true;
-}
-
-PhysicalHandle HandleTable::HandleOf(uint32_t index) const {
-  return (PhysicalHandle{allocations_[index].generation} << kGenerationShift) |
-         index;
-}
-
-bool HandleTable::DropUser(uint32_t index) {
-  Allocation& allocation = allocations_[index];
-  --allocation.user_references;
-  return allocation.user_references == 0 && allocation.mappings == 0;
-}
-
-bool HandleTable::DropMapping(uint32_t index) {
-  Allocation& allocation = allocations_[index];
-  --allocation.mappings;
-  return allocation.user_references == 0 && allocation.mappings == 0;
+  Handle& handle = handles_[index];
+  handle.target = target;
+  handle.imported = imported;
+  handle.user_references = 1;
+  handle.mappings = 0;
+  return ValueOf(index);
 }
 
 void HandleTable::Erase(uint32_t index) {
-  Allocation& allocation = allocations_[index];
-  allocation.granules = 0;
+  ++dead_;
   // A place whose generations are used up is left empty.
-  if (allocation.generation == std::numeric_limits<uint32_t>::max()) return;
-  ++allocation.generation;
+  if (handles_[index].generation == std::numeric_limits<uint32_t>::max()) {
+    return;
+  }
+  ++handles_[index].generation;
   free_indices_.push_back(index);
 }
 

@@ -3,9 +3,7 @@
 
 #include "firn/vmm/cpu/real_storage.h"
 
-#include <algorithm>
 #include <cstdlib>
-#include <iterator>
 #include <utility>
 
 #include "firn/vmm/cpu/host_mapping.h"
@@ -13,6 +11,10 @@
 
 namespace firn::cpu {
 namespace {
+
+constexpr const char* kKernelMappingsRule =
+    "the process must stay below the host's limit of memory mappings "
+    "(vm.max_map_count)";
 
 KernelMappingBudget& Budget() { return KernelMappingBudget::OfProcess(); }
 
@@ -27,22 +29,27 @@ RealStorage::RealStorage(uint64_t granularity_bytes,
       device_is_idle_(std::move(device_is_idle)) {}
 
 RealStorage::~RealStorage() {
-  for (const auto& [base, region] : regions_) Discard(region.get());
-  for (const auto& region : retired_regions_) Discard(region.get());
+  for (const auto& [base, region] : regions_) GiveBack(region.get());
+  for (const auto& region : retired_regions_) GiveBack(region.get());
 }
 
-DriverResult RealStorage::Reserve(uint64_t bytes, uint64_t alignment_bytes,
-                                  DevicePtr hint, DevicePtr* address) {
+Verdict RealStorage::Reserve(uint64_t bytes, uint64_t alignment_bytes,
+                             DevicePtr hint, DevicePtr* address,
+                             StorageRegion** region) {
   DiscardRetiredIfIdle();
-  if (!Budget().TryAdd(1)) return DriverResult::kOutOfMemory;
+  if (!Budget().TryAdd(1)) {
+    return Refuse(DriverResult::kOutOfMemory, kKernelMappingsRule);
+  }
   if (!ReserveAddresses(bytes, alignment_bytes, hint, address)) {
     Budget().Remove(1);
-    return DriverResult::kOutOfMemory;
+    return Refuse(DriverResult::kOutOfMemory,
+                  "the process must have so many addresses left");
   }
-  auto region = std::make_unique<Region>(*address, bytes, granularity_bytes_);
-  guard_->Add(&region->guarded);
-  regions_.emplace(*address, std::move(region));
-  return DriverResult::kSuccess;
+  auto made = std::make_unique<Region>(*address, bytes, granularity_bytes_);
+  *region = made.get();
+  guard_->Add(&made->guarded);
+  regions_.emplace(*address, std::move(made));
+  return Allow();
 }
 
 void RealStorage::Unreserve(DevicePtr address, uint64_t /*bytes*/) {
@@ -52,75 +59,97 @@ void RealStorage::Unreserve(DevicePtr address, uint64_t /*bytes*/) {
   DiscardRetiredIfIdle();
 }
 
-DriverResult RealStorage::Allocate(uint64_t granules, uint64_t* first_granule) {
-  return backing_->Allocate(granules, first_granule)
-             ? DriverResult::kSuccess
-             : DriverResult::kOutOfMemory;
+Verdict RealStorage::Allocate(uint64_t granules, StoragePlace* place) {
+  return backing_->Allocate(granules, place);
 }
 
-void RealStorage::Free(uint64_t first_granule, uint64_t granules) {
-  backing_->Free(first_granule, granules);
+Verdict RealStorage::AllocateShareable(const SharedMemoryInfo& info,
+                                       StoragePlace* place) {
+  return backing_->AllocateFile(info, place);
 }
 
-DriverResult RealStorage::SetAccess(const AccessRun& run, AccessFlags access) {
-  if (access == run.access) return DriverResult::kSuccess;
-  if (access == AccessFlags::kNone) {
-    RemoveAccess(run.address, run.granules, run.mappings);
-    return DriverResult::kSuccess;
-  }
-  Region* const region = FindRegion(run.address);
-  GuardedRegion& guarded = region->guarded;
-  const uint64_t first = guarded.GranuleOf(run.address);
-  const uint64_t bytes = run.granules * granularity_bytes_;
-  if (run.access != AccessFlags::kNone) {
-    guard_->lock()->Lock();
-    const bool done = ProtectFile(run.address, bytes, access);
-    if (done) guarded.SetAccess(first, run.granules, access);
-    guard_->lock()->Unlock();
-    return done ? DriverResult::kSuccess : DriverResult::kOutOfMemory;
-  }
-  guard_->lock()->Lock();
+Verdict RealStorage::MakeFile(const SharedMemoryInfo& /*info*/,
+                              StoragePlace* /*place*/) {
+  // Its contents have been in it from the start.
+  return Allow();
+}
+
+Verdict RealStorage::Adopt(int file, StoragePlace* place) {
+  return backing_->Adopt(file, place);
+}
+
+void RealStorage::Free(const StoragePlace& place, uint64_t granules) {
+  backing_->Free(place, granules);
+}
+
+void RealStorage::Discard(const StoragePlace& place, uint64_t granules) {
+  backing_->Discard(place, granules);
+}
+
+inline bool RealStorage::GiveAccess(Region* region, const AccessRun& run,
+                                    DevicePtr address) {
   const int64_t added =
-      static_cast<int64_t>(run.mappings) +
-      guarded.GapsAdded(first, run.granules, /*accessible_after=*/true);
-  bool done = Budget().TryAdd(added);
-  if (done) {
-    done =
-        backing_->MapAt(run.address, run.first_granule, run.granules, access);
-    if (done) {
-      guarded.SetAccess(first, run.granules, access);
-      region->kernel_mappings += added;
-    } else {
-      Budget().Remove(added);
-    }
+      run.mappings + region->guarded.GapsAdded(run.first, run.granules,
+                                               /*accessible_after=*/true);
+  if (added != 0 && !Budget().TryAdd(added)) return false;
+  if (!backing_->MapAt(address, run.place, run.granules, run.after)) {
+    Budget().Remove(added);
+    return false;
   }
+  region->kernel_mappings += added;
+  return true;
+}
+
+Verdict RealStorage::SetAccess(const AccessRun& run) {
+  if (run.after == run.before) return Allow();
+  auto* const region = static_cast<Region*>(run.region);
+  if (run.after == AccessFlags::kNone) {
+    RemoveAccess(region, run.first, run.granules, run.mappings);
+    return Allow();
+  }
+  const DevicePtr address =
+      region->guarded.base() + run.first * granularity_bytes_;
+  bool done;
+  guard_->lock()->Lock();
+  if (run.before == AccessFlags::kNone) {
+    done = GiveAccess(region, run, address);
+  } else {
+    done = ProtectFile(address, run.granules * granularity_bytes_, run.after);
+  }
+  if (done) region->guarded.SetAccess(run.first, run.granules, run.after);
   guard_->lock()->Unlock();
-  return done ? DriverResult::kSuccess : DriverResult::kOutOfMemory;
+  return done ? Allow()
+              : Refuse(DriverResult::kOutOfMemory, kKernelMappingsRule);
 }
 
-void RealStorage::RemoveAccess(DevicePtr address, uint64_t granules,
-                               uint64_t mappings) {
-  Region* const region = FindRegion(address);
+void RealStorage::RemoveAccess(StorageRegion* any_region, uint64_t first,
+                               uint64_t granules, int64_t mappings) {
+  auto* const region = static_cast<Region*>(any_region);
   GuardedRegion& guarded = region->guarded;
-  const uint64_t first = guarded.GranuleOf(address);
   guard_->lock()->Lock();
   const int64_t added =
-      guarded.GapsAdded(first, granules, /*accessible_after=*/false) -
-      static_cast<int64_t>(mappings);
+      guarded.GapsAdded(first, granules, /*accessible_after=*/false) - mappings;
   // The budget keeps the kernel's limit far away: if the kernel refuses all the
   // same, memory that should be gone stays reachable. Nothing can go on then.
-  if (!MapInaccessible(address, granules * granularity_bytes_)) abort();
+  if (!MapInaccessible(guarded.base() + first * granularity_bytes_,
+                       granules * granularity_bytes_)) {
+    abort();
+  }
   guarded.SetAccess(first, granules, AccessFlags::kNone);
-  region->kernel_mappings += added;
-  Budget().Remove(-added);
+  // Most often a gap takes the place of a mapping.
+  if (added != 0) {
+    region->kernel_mappings += added;
+    Budget().Remove(-added);
+  }
   guard_->lock()->Unlock();
 }
 
-RealStorage::Region* RealStorage::FindRegion(DevicePtr address) {
-  return std::prev(regions_.upper_bound(address))->second.get();
+void RealStorage::SplitMapping(StorageRegion* region) {
+  ++static_cast<Region*>(region)->kernel_mappings;
+  Budget().Remove(-1);
 }
 
-void RealStorage::Discard(Region* region) {
+void RealStorage::GiveBack(Region* region) {
   guard_->Remove(&region->guarded);
   ReleaseAddresses(region->guarded.base(), region->guarded.bytes());
   Budget().Remove(region->kernel_mappings);
@@ -128,7 +157,7 @@ void RealStorage::Discard(Region* region) {
 
 void RealStorage::DiscardRetiredIfIdle() {
   if (retired_regions_.empty() || !device_is_idle_()) return;
-  for (const auto& region : retired_regions_) Discard(region.get());
+  for (const auto& region : retired_regions_) GiveBack(region.get());
   retired_regions_.clear();
 }
 

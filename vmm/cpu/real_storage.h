@@ -1,8 +1,8 @@
 // Copyright 2026 The firn Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Storage with contents: granules of a memory file, mapped by the host's MMU
-// exactly where and as the device may access them.
+// Storage with contents: granules of memory files, mapped by the host's MMU
+// exactly where and as any location may access them.
 
 #ifndef FIRN_VMM_CPU_REAL_STORAGE_H_
 #define FIRN_VMM_CPU_REAL_STORAGE_H_
@@ -39,17 +39,24 @@ class RealStorage : public Storage {
   RealStorage(const RealStorage&) = delete;
   RealStorage& operator=(const RealStorage&) = delete;
 
-  DriverResult Reserve(uint64_t bytes, uint64_t alignment_bytes, DevicePtr hint,
-                       DevicePtr* address) override;
+  bool has_contents() const override { return true; }
+  Verdict Reserve(uint64_t bytes, uint64_t alignment_bytes, DevicePtr hint,
+                  DevicePtr* address, StorageRegion** region) override;
   void Unreserve(DevicePtr address, uint64_t bytes) override;
-  DriverResult Allocate(uint64_t granules, uint64_t* first_granule) override;
-  void Free(uint64_t first_granule, uint64_t granules) override;
-  DriverResult SetAccess(const AccessRun& run, AccessFlags access) override;
-  void RemoveAccess(DevicePtr address, uint64_t granules,
-                    uint64_t mappings) override;
+  Verdict Allocate(uint64_t granules, StoragePlace* place) override;
+  Verdict AllocateShareable(const SharedMemoryInfo& info,
+                            StoragePlace* place) override;
+  Verdict MakeFile(const SharedMemoryInfo& info, StoragePlace* place) override;
+  Verdict Adopt(int file, StoragePlace* place) override;
+  void Free(const StoragePlace& place, uint64_t granules) override;
+  void Discard(const StoragePlace& place, uint64_t granules) override;
+  Verdict SetAccess(const AccessRun& run) override;
+  void RemoveAccess(StorageRegion* region, uint64_t first, uint64_t granules,
+                    int64_t mappings) override;
+  void SplitMapping(StorageRegion* region) override;
 
  private:
-  struct Region {
+  struct Region : public StorageRegion {
     Region(DevicePtr base, uint64_t bytes, uint64_t granularity_bytes)
         : guarded(base, bytes, granularity_bytes) {}
     GuardedRegion guarded;
@@ -57,8 +64,9 @@ class RealStorage : public Storage {
     int64_t kernel_mappings = 1;
   };
 
-  Region* FindRegion(DevicePtr address);
-  void Discard(Region* region);
+  // Gives access where there is none.
+  bool GiveAccess(Region* region, const AccessRun& run, DevicePtr address);
+  void GiveBack(Region* region);
   void DiscardRetiredIfIdle();
 
   const uint64_t granularity_bytes_;

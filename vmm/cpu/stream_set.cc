@@ -3,13 +3,10 @@
 
 #include "firn/vmm/cpu/stream_set.h"
 
-#include <algorithm>
-#include <atomic>
+#include <cstddef>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
+#include "firn/vmm/cpu/unique_handle.h"
 
 namespace firn::cpu {
 namespace {
@@ -17,334 +14,304 @@ namespace {
 // CU_EVENT_BLOCKING_SYNC: how a host thread waits, of no concern here.
 constexpr uint32_t kEventBlockingSync = 1;
 
-// Unique in the process, so that a handle or id that is mixed up or outdated
-// is never taken for another one.
-uint64_t NextId() {
-  static std::atomic<uint64_t> next{1};
-  return next.fetch_add(1);
+thread_local bool in_host_function = false;
+
+class HostFunctionScope {
+ public:
+  explicit HostFunctionScope(bool marked) : before_(in_host_function) {
+    in_host_function = marked;
+  }
+  ~HostFunctionScope() { in_host_function = before_; }
+  HostFunctionScope(const HostFunctionScope&) = delete;
+  HostFunctionScope& operator=(const HostFunctionScope&) = delete;
+
+ private:
+  const bool before_;
+};
+
+WorkQueuesOptions QueuesOptions(const StreamSetOptions& options) {
+  WorkQueuesOptions queues;
+  queues.inline_when_idle = options.inline_when_idle;
+  queues.parked_timeout = options.parked_timeout;
+  queues.deadlock_timeout = options.deadlock_timeout;
+  queues.stamp = options.stamp;
+  queues.on_retired = options.on_retired;
+  return queues;
 }
 
-// A value that looks like a pointer and is none: nothing may follow it.
-template <typename Handle>
-Handle MakeHandle(uint64_t id) {
-  constexpr int kShift = 4;
-  return reinterpret_cast<Handle>(static_cast<uintptr_t>(id << kShift));
+Verdict BadStream() {
+  return Refuse(DriverResult::kInvalidHandle,
+                "a stream is one that was created and not destroyed since");
+}
+Verdict BadOwnStream() {
+  return Refuse(DriverResult::kInvalidHandle,
+                "work goes to a stream of this device that was created and not "
+                "destroyed since");
+}
+Verdict BadEvent() {
+  return Refuse(DriverResult::kInvalidHandle,
+                "an event is one that was created and not destroyed since");
+}
+// Not an error, and no misuse.
+Verdict ReadyIf(bool done) {
+  return done ? Allow() : Refuse(DriverResult::kNotReady, nullptr);
 }
 
 }  // namespace
 
-StreamSet::StreamSet()
-    : legacy_(std::make_shared<Stream>(NextId(), /*is_blocking=*/true)) {}
-
-StreamSet::~StreamSet() {
-  std::vector<std::shared_ptr<Stream>> all;
-  {
-    MutexLock lock(&mutex_);
-    all = std::move(closed_streams_);
-    for (auto& [handle, stream] : streams_) all.push_back(stream);
-    all.push_back(legacy_);
-    for (auto& stream : all) {
-      stream->closed = true;
-      stream->wake.Signal();
-    }
-  }
-  for (auto& stream : all) {
-    if (stream->worker.joinable()) stream->worker.join();
+StreamSet::StreamSet(StreamSetOptions options)
+    : defect_(options.defect),
+      is_lost_(options.is_lost),
+      queues_(QueuesOptions(options)),
+      captures_(&ongoing_captures_,
+                options.defect == CpuDefect::kCaptureIgnoresForbiddenCalls) {
+  MutexLock lock(queues_.mutex());
+  for (int device = 0; device < options.device_count; ++device) {
+    StreamIdentity identity;
+    identity.id = NextUniqueId();
+    identity.device = device;
+    identity.legacy = true;
+    legacy_.push_back(queues_.AddStream(identity, identity.id));
   }
 }
 
-DriverResult StreamSet::Create(StreamHandle* stream, uint32_t flags) {
+StreamSet::~StreamSet() { queues_.Finish(); }
+
+Verdict StreamSet::Create(int device, StreamHandle* stream, uint32_t flags) {
   if (stream == nullptr || (flags & ~kStreamNonBlocking) != 0) {
-    return DriverResult::kInvalidValue;
+    return RefuseValue(
+        "a stream is created with no flags but CU_STREAM_NON_BLOCKING, and its "
+        "handle goes to where the pointer says");
   }
-  const uint64_t id = NextId();
-  const bool blocking = (flags & kStreamNonBlocking) == 0;
-  MutexLock lock(&mutex_);
-  Reap();
-  *stream = MakeHandle<StreamHandle>(id);
-  streams_.emplace(*stream, std::make_shared<Stream>(id, blocking));
-  return DriverResult::kSuccess;
+  StreamIdentity identity;
+  identity.id = NextUniqueId();
+  identity.device = device;
+  identity.blocking = (flags & kStreamNonBlocking) == 0;
+  MutexLock lock(queues_.mutex());
+  const bool reuse =
+      defect_ == CpuDefect::kStreamIdReused && last_destroyed_id_ != 0;
+  *stream = MakeHandle<StreamHandle>(identity.id);
+  streams_.emplace(
+      *stream,
+      queues_.AddStream(identity, reuse ? last_destroyed_id_ : identity.id));
+  return Allow();
 }
 
-DriverResult StreamSet::Destroy(StreamHandle stream) {
-  MutexLock lock(&mutex_);
-  Reap();
-  const auto it = streams_.find(stream);
-  if (it == streams_.end()) return DriverResult::kInvalidHandle;
-  it->second->closed = true;
-  if (it->second->worker.joinable()) {
-    it->second->wake.Signal();
-    closed_streams_.push_back(std::move(it->second));
-  }
+Verdict StreamSet::Destroy(StreamHandle handle) {
+  // What a capture recorded goes without the lock.
+  Nodes abandoned;
+  MutexLock lock(queues_.mutex());
+  const auto it = streams_.find(handle);
+  if (it == streams_.end()) return BadStream();
+  const StreamRef stream = it->second;
+  const Verdict verdict = captures_.AdmitDestroy(stream->identity, &abandoned);
+  if (!verdict.ok()) return verdict;
+  last_destroyed_id_ = stream->shown_id;
   streams_.erase(it);
-  return DriverResult::kSuccess;
+  queues_.Close(stream.get());
+  return Allow();
 }
 
-DriverResult StreamSet::Query(StreamHandle handle) {
-  MutexLock lock(&mutex_);
-  const auto stream = Find(handle);
-  if (stream == nullptr) return DriverResult::kInvalidHandle;
-  // A question to the legacy stream is an action on it, and as such comes after
-  // the work of the blocking streams.
-  const bool done =
-      stream->completed >= stream->enqueued &&
-      (stream != legacy_ || PendingPoints(/*blocking_only=*/true).empty());
-  return done ? DriverResult::kSuccess : DriverResult::kNotReady;
+Verdict StreamSet::Query(int device, StreamHandle handle) {
+  MutexLock lock(queues_.mutex());
+  const StreamRef stream = Find(device, handle);
+  if (stream == nullptr) return BadStream();
+  const Verdict verdict = captures_.AdmitStreamQuery(stream->identity);
+  return verdict.ok() ? ReadyIf(queues_.QueryStream(stream.get())) : verdict;
 }
 
-DriverResult StreamSet::Synchronize(StreamHandle handle) {
-  MutexLock lock(&mutex_);
-  const auto stream = Find(handle);
-  if (stream == nullptr) return DriverResult::kInvalidHandle;
-  std::vector<Point> points;
-  if (stream == legacy_) points = PendingPoints(/*blocking_only=*/true);
-  points.push_back(Point{stream, stream->enqueued});
-  for (const Point& point : points) Wait(point);
-  return DriverResult::kSuccess;
+Verdict StreamSet::Synchronize(int device, StreamHandle handle) {
+  MutexLock lock(queues_.mutex());
+  const StreamRef stream = Find(device, handle);
+  if (stream == nullptr) return BadStream();
+  const Verdict verdict = captures_.AdmitStreamQuery(stream->identity);
+  if (verdict.ok()) queues_.WaitForStream(stream.get());
+  return verdict;
 }
 
-DriverResult StreamSet::GetId(StreamHandle handle, uint64_t* id) {
-  if (id == nullptr) return DriverResult::kInvalidValue;
-  MutexLock lock(&mutex_);
-  const auto stream = Find(handle);
-  if (stream == nullptr) return DriverResult::kInvalidHandle;
-  *id = stream->id;
-  return DriverResult::kSuccess;
+Verdict StreamSet::GetId(int device, StreamHandle handle, uint64_t* id) {
+  if (id == nullptr) return RefuseValue("the id goes to where a pointer says");
+  MutexLock lock(queues_.mutex());
+  const StreamRef stream = Find(device, handle);
+  if (stream == nullptr) return BadStream();
+  *id = stream->shown_id;
+  return Allow();
 }
 
-DriverResult StreamSet::IsCapturing(StreamHandle handle,
-                                    CaptureStatus* status) {
-  if (status == nullptr) return DriverResult::kInvalidValue;
-  MutexLock lock(&mutex_);
-  if (Find(handle) == nullptr) return DriverResult::kInvalidHandle;
-  *status = CaptureStatus::kNone;
-  return DriverResult::kSuccess;
-}
-
-DriverResult StreamSet::WaitEvent(StreamHandle handle, EventHandle event,
-                                  uint32_t flags) {
-  if (flags != 0) return DriverResult::kInvalidValue;
-  MutexLock lock(&mutex_);
-  const auto stream = Find(handle);
-  const auto it = events_.find(event);
-  if (stream == nullptr || it == events_.end()) {
-    return DriverResult::kInvalidHandle;
+Verdict StreamSet::IsCapturing(int device, StreamHandle handle,
+                               CaptureStatus* status) {
+  if (status == nullptr) {
+    return RefuseValue("the status goes to where a pointer says");
   }
-  const Point& point = it->second;
-  // A stream is in order with itself.
-  if (IsComplete(point) || point.stream == stream) {
-    return DriverResult::kSuccess;
-  }
-  Operation wait;
-  wait.waits_for.push_back(point);
-  Append(stream, std::move(wait));
-  return DriverResult::kSuccess;
+  MutexLock lock(queues_.mutex());
+  const StreamRef stream = Find(device, handle);
+  if (stream == nullptr) return BadStream();
+  return captures_.GetStatus(stream->identity, status);
 }
 
-DriverResult StreamSet::EventCreate(EventHandle* event, uint32_t flags) {
+Verdict StreamSet::WaitEvent(int device, StreamHandle handle,
+                             EventHandle event_handle, uint32_t flags) {
+  if (flags != 0) return RefuseValue("a wait for an event has no flags");
+  MutexLock lock(queues_.mutex());
+  const StreamRef stream = FindOwn(device, handle);
+  if (stream == nullptr) return BadOwnStream();
+  const Event* const event = FindEvent(event_handle);
+  if (event == nullptr) return BadEvent();
+  Verdict verdict = captures_.AdmitUse(stream->identity);
+  if (!verdict.ok()) return verdict;
+  bool in_capture = false;
+  verdict = captures_.WaitEvent(stream->identity, event->capture(),
+                                event->point != nullptr, &in_capture);
+  if (!verdict.ok() || in_capture || event->point == nullptr) return verdict;
+  queues_.AppendWait(stream.get(), event->point);
+  queues_.Kick(stream);
+  return Allow();
+}
+
+Verdict StreamSet::EventCreate(int device, EventHandle* event, uint32_t flags) {
   if (event == nullptr ||
       (flags & ~(kEventBlockingSync | kEventDisableTiming)) != 0) {
-    return DriverResult::kInvalidValue;
+    return RefuseValue(
+        "an event is created with no flags but CU_EVENT_BLOCKING_SYNC and "
+        "CU_EVENT_DISABLE_TIMING, and its handle goes to where the pointer "
+        "says");
   }
-  MutexLock lock(&mutex_);
-  *event = MakeHandle<EventHandle>(NextId());
-  events_.emplace(*event, Point());
-  return DriverResult::kSuccess;
+  MutexLock lock(queues_.mutex());
+  *event = MakeHandle<EventHandle>(NextUniqueId());
+  events_[*event].device = device;
+  return Allow();
 }
 
-DriverResult StreamSet::EventDestroy(EventHandle event) {
-  MutexLock lock(&mutex_);
-  return events_.erase(event) != 0 ? DriverResult::kSuccess
-                                   : DriverResult::kInvalidHandle;
+Verdict StreamSet::EventDestroy(EventHandle event) {
+  MutexLock lock(queues_.mutex());
+  return events_.erase(event) != 0 ? Allow() : BadEvent();
 }
 
-DriverResult StreamSet::EventRecord(EventHandle event, StreamHandle handle) {
-  MutexLock lock(&mutex_);
-  const auto stream = Find(handle);
-  const auto it = events_.find(event);
-  if (stream == nullptr || it == events_.end()) {
-    return DriverResult::kInvalidHandle;
+Verdict StreamSet::EventRecord(int device, EventHandle event_handle,
+                               StreamHandle handle) {
+  MutexLock lock(queues_.mutex());
+  const StreamRef stream = FindOwn(device, handle);
+  if (stream == nullptr) return BadOwnStream();
+  Event* const event = FindEvent(event_handle);
+  if (event == nullptr) return BadEvent();
+  if (event->device != device) {
+    return Refuse(DriverResult::kInvalidHandle,
+                  "an event is recorded on a stream of the device that created "
+                  "it");
   }
-  // Recording takes its place in the queue only if there is something besides
-  // the stream's own work to wait for.
-  if (!ImplicitWaits(*stream).empty()) Append(stream, Operation());
-  it->second = Point{stream, stream->enqueued};
-  return DriverResult::kSuccess;
+  const Verdict verdict = captures_.AdmitUse(stream->identity);
+  if (!verdict.ok()) return verdict;
+  if (captures_.IsRecording(stream->identity.id)) {
+    event->captured = captures_.RecordEvent(stream->identity.id);
+    return Allow();
+  }
+  event->captured.reset();
+  event->point = queues_.RecordPoint(stream.get());
+  queues_.Kick(stream);
+  return Allow();
 }
 
-DriverResult StreamSet::EventQuery(EventHandle event) {
-  MutexLock lock(&mutex_);
-  const auto it = events_.find(event);
-  if (it == events_.end()) return DriverResult::kInvalidHandle;
-  return IsComplete(it->second) ? DriverResult::kSuccess
-                                : DriverResult::kNotReady;
+Verdict StreamSet::EventQuery(EventHandle handle) {
+  MutexLock lock(queues_.mutex());
+  const Event* const event = FindEvent(handle);
+  if (event == nullptr) return BadEvent();
+  const Verdict verdict = captures_.AdmitEventQuery(event->capture());
+  if (!verdict.ok() || event->point == nullptr) return verdict;
+  return ReadyIf(queues_.QueryPoint(event->point));
 }
 
-DriverResult StreamSet::EventSynchronize(EventHandle event) {
-  MutexLock lock(&mutex_);
-  const auto it = events_.find(event);
-  if (it == events_.end()) return DriverResult::kInvalidHandle;
+Verdict StreamSet::EventSynchronize(EventHandle handle) {
+  MutexLock lock(queues_.mutex());
+  const Event* const event = FindEvent(handle);
+  if (event == nullptr) return BadEvent();
+  const Verdict verdict = captures_.AdmitEventQuery(event->capture());
+  if (!verdict.ok() || event->point == nullptr) return verdict;
   // A copy: the event may be recorded again or destroyed meanwhile.
-  const Point point = it->second;
-  Wait(point);
-  return DriverResult::kSuccess;
+  const PointRef point = event->point;
+  queues_.WaitForPoint(point);
+  return Allow();
 }
 
-bool StreamSet::Contains(StreamHandle stream) {
-  if (stream == nullptr) return true;
-  MutexLock lock(&mutex_);
-  return streams_.contains(stream);
+Verdict StreamSet::SynchronizeDevice(int device) {
+  MutexLock lock(queues_.mutex());
+  const Verdict verdict = captures_.AdmitDeviceWait(device);
+  if (verdict.ok()) queues_.WaitForDevice(device);
+  return verdict;
 }
 
-DriverResult StreamSet::Enqueue(StreamHandle handle,
-                                std::function<void()> work) {
-  MutexLock lock(&mutex_);
-  const auto stream = Find(handle);
-  if (stream == nullptr) return DriverResult::kInvalidHandle;
-  Operation operation;
-  operation.work = std::move(work);
-  Append(stream, std::move(operation));
-  return DriverResult::kSuccess;
+Verdict StreamSet::CheckStream(int device, StreamHandle stream) {
+  if (stream == nullptr) return Allow();
+  MutexLock lock(queues_.mutex());
+  return FindOwn(device, stream) != nullptr ? Allow() : BadOwnStream();
 }
 
-bool StreamSet::IsIdle() {
-  MutexLock lock(&mutex_);
-  return legacy_->completed >= legacy_->enqueued &&
-         PendingPoints(/*blocking_only=*/false).empty();
+Verdict StreamSet::Enqueue(int device, StreamHandle handle, StreamWork work) {
+  MutexLock lock(queues_.mutex());
+  const StreamRef stream = FindOwn(device, handle);
+  if (stream == nullptr) return BadOwnStream();
+  const Verdict verdict = captures_.AdmitUse(stream->identity);
+  if (!verdict.ok()) return verdict;
+  if (captures_.IsRecording(stream->identity.id)) {
+    captures_.Record(stream->identity.id, std::move(work));
+    return Allow();
+  }
+  queues_.Append(stream.get(), std::move(work), {});
+  queues_.Kick(stream);
+  return Allow();
+}
+
+Verdict StreamSet::EnqueueHostFunction(int device, StreamHandle stream,
+                                       HostFunction function, void* user_data) {
+  if (function == nullptr) return RefuseValue("a host function is a function");
+  const bool marked = defect_ != CpuDefect::kCallsInHostFunctionAllowed;
+  StreamWork work;
+  work.name = "host function";
+  work.run = [this, device, marked, function, user_data](const WorkOrder&) {
+    if (is_lost_ != nullptr && is_lost_(device)) return;
+    const HostFunctionScope scope(marked);
+    function(user_data);
+  };
+  return Enqueue(device, stream, std::move(work));
+}
+
+bool StreamSet::InHostFunction() { return in_host_function; }
+
+Verdict StreamSet::AdmitUnsafeCallInCapture() {
+  MutexLock lock(queues_.mutex());
+  return captures_.AdmitUnsafeCall();
 }
 
 void StreamSet::SynchronizeAll() {
-  MutexLock lock(&mutex_);
-  std::vector<Point> points = PendingPoints(/*blocking_only=*/false);
-  points.push_back(Point{legacy_, legacy_->enqueued});
-  for (const Point& point : points) Wait(point);
+  MutexLock lock(queues_.mutex());
+  queues_.WaitForDevice(absl::nullopt);
 }
 
-std::string StreamSet::Drain(absl::Duration timeout) {
-  MutexLock lock(&mutex_);
-  std::vector<Point> points = PendingPoints(/*blocking_only=*/false);
-  points.push_back(Point{legacy_, legacy_->enqueued});
-  for (const Point& point : points) {
-    uint64_t seen = total_completed_;
-    absl::Time deadline = absl::Now() + timeout;
-    while (!IsComplete(point)) {
-      const absl::Duration left = deadline - absl::Now();
-      if (left <= absl::ZeroDuration()) return Describe(points);
-      progress_.WaitWithTimeout(&mutex_, left);
-      if (seen == total_completed_) continue;
-      seen = total_completed_;
-      deadline = absl::Now() + timeout;
-    }
-  }
-  return "";
+bool StreamSet::IsIdle() {
+  MutexLock lock(queues_.mutex());
+  return queues_.idle();
 }
 
-std::string StreamSet::Describe(const std::vector<Point>& points) {
-  std::vector<std::string> lines;
-  for (const Point& point : points) {
-    if (IsComplete(point)) continue;
-    const Stream& stream = *point.stream;
-    std::string line =
-        absl::StrCat("stream ", stream.id, ", operation ", stream.completed + 1,
-                     " of ", stream.enqueued, ": ");
-    switch (stream.doing) {
-      case Stream::Doing::kNothing:
-        absl::StrAppend(&line, "not started");
-        break;
-      case Stream::Doing::kWaiting:
-        absl::StrAppend(&line, "waits for stream ", stream.waits_for_id);
-        break;
-      case Stream::Doing::kRunning:
-        absl::StrAppend(&line, "runs and does not end");
-        break;
-    }
-    lines.push_back(line);
-  }
-  return absl::StrJoin(lines, "; ");
+std::string StreamSet::Drain() {
+  if (defect_ == CpuDefect::kDrainSkipped) return "";
+  MutexLock lock(queues_.mutex());
+  return queues_.Drain();
 }
 
-std::shared_ptr<StreamSet::Stream> StreamSet::Find(StreamHandle handle) {
-  if (handle == nullptr) return legacy_;
+StreamRef StreamSet::Find(int device, StreamHandle handle) {
+  if (handle == nullptr) return legacy_[static_cast<size_t>(device)];
   const auto it = streams_.find(handle);
   return it == streams_.end() ? nullptr : it->second;
 }
 
-void StreamSet::Append(const std::shared_ptr<Stream>& stream,
-                       Operation operation) {
-  for (Point& point : ImplicitWaits(*stream)) {
-    operation.waits_for.push_back(std::move(point));
-  }
-  stream->queue.push_back(std::move(operation));
-  ++stream->enqueued;
-  if (stream->worker.joinable()) {
-    stream->wake.Signal();
-  } else {
-    // The worker is joined before the stream goes, so a plain pointer will do.
-    stream->worker = std::thread(&StreamSet::RunWorker, this, stream.get());
-  }
+StreamRef StreamSet::FindOwn(int device, StreamHandle handle) {
+  StreamRef stream = Find(device, handle);
+  if (stream != nullptr && stream->identity.device != device) return nullptr;
+  return stream;
 }
 
-std::vector<StreamSet::Point> StreamSet::ImplicitWaits(const Stream& stream) {
-  if (&stream == legacy_.get()) return PendingPoints(/*blocking_only=*/true);
-  std::vector<Point> points;
-  if (stream.blocking && legacy_->completed < legacy_->enqueued) {
-    points.push_back(Point{legacy_, legacy_->enqueued});
-  }
-  return points;
-}
-
-std::vector<StreamSet::Point> StreamSet::PendingPoints(bool blocking_only) {
-  std::vector<Point> points;
-  const auto add = [&](const std::shared_ptr<Stream>& stream) {
-    if (stream->completed >= stream->enqueued) return;
-    if (blocking_only && !stream->blocking) return;
-    points.push_back(Point{stream, stream->enqueued});
-  };
-  for (const auto& [handle, stream] : streams_) add(stream);
-  for (const auto& stream : closed_streams_) add(stream);
-  return points;
-}
-
-void StreamSet::Wait(const Point& point) {
-  while (!IsComplete(point)) progress_.Wait(&mutex_);
-}
-
-void StreamSet::RunWorker(Stream* stream) {
-  mutex_.Lock();
-  while (true) {
-    while (stream->queue.empty() && !stream->closed) {
-      stream->wake.Wait(&mutex_);
-    }
-    if (stream->queue.empty()) break;
-    {
-      const Operation operation = std::move(stream->queue.front());
-      stream->queue.pop_front();
-      for (const Point& point : operation.waits_for) {
-        stream->doing = Stream::Doing::kWaiting;
-        stream->waits_for_id = point.stream == nullptr ? 0 : point.stream->id;
-        Wait(point);
-      }
-      stream->doing = Stream::Doing::kRunning;
-      mutex_.Unlock();
-      if (operation.work) operation.work();
-      // What the work holds goes before the work counts as done, without lock.
-    }
-    mutex_.Lock();
-    ++stream->completed;
-    ++total_completed_;
-    stream->doing = Stream::Doing::kNothing;
-    progress_.SignalAll();
-  }
-  stream->finished = true;
-  mutex_.Unlock();
-}
-
-void StreamSet::Reap() {
-  const auto done = std::partition(
-      closed_streams_.begin(), closed_streams_.end(),
-      [](const std::shared_ptr<Stream>& stream) { return !stream->finished; });
-  for (auto it = done; it != closed_streams_.end(); ++it) (*it)->worker.join();
-  closed_streams_.erase(done, closed_streams_.end());
+StreamSet::Event* StreamSet::FindEvent(EventHandle handle) {
+  const auto it = events_.find(handle);
+  return it == events_.end() ? nullptr : &it->second;
 }
 
 }  // namespace firn::cpu

@@ -1,136 +1,180 @@
 // Copyright 2026 The firn Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The streams and events of one device. A stream is a queue with a worker
-// thread of its own; an event is a position in a stream.
+// The streams, events and graphs of all devices of one driver: the calls of
+// vmm/driver.h on them, with their rules. What the work does is unknown here.
 
 #ifndef FIRN_VMM_CPU_STREAM_SET_H_
 #define FIRN_VMM_CPU_STREAM_SET_H_
 
+#include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "firn/vmm/cpu/capture.h"
+#include "firn/vmm/cpu/cpu_defect.h"
+#include "firn/vmm/cpu/stream_queue.h"
+#include "firn/vmm/cpu/stream_work.h"
+#include "firn/vmm/cpu/verdict.h"
+#include "firn/vmm/cpu/work_queues.h"
 #include "firn/vmm/driver_types.h"
 #include "firn/vmm/mutex.h"
 
 namespace firn::cpu {
 
+struct StreamSetOptions {
+  int device_count = 1;
+  // Work on an idle stream that has nothing to wait for is run by the calling
+  // thread at once and leaves the stream idle. No thread is started until some
+  // work has to wait. Work with `ready` set is always queued.
+  bool inline_when_idle = false;
+  // Drain: how long nothing may happen while everything waits, and how long
+  // nothing may end while something runs.
+  absl::Duration parked_timeout = absl::Milliseconds(500);
+  absl::Duration deadlock_timeout = absl::Seconds(10);
+  // Called whenever work is queued, and by each launch of a graph again; the
+  // work is told what it returned. Called with the lock of the streams held,
+  // and so is the next: both must be short, and call nothing of this class.
+  std::function<uint64_t()> stamp;
+  // No clock mentions that stream any more: it is destroyed, and all work to
+  // come is ordered after all of its.
+  std::function<void(uint64_t stream_id)> on_retired;
+  // Whether host functions queued for that device are not called any more; may
+  // be empty. Called by workers, without the lock.
+  std::function<bool(int device)> is_lost;
+  CpuDefect defect = CpuDefect::kNone;
+};
+
 // Order between streams is CUDA's: none, but what events make, and but for the
-// legacy default stream (nullptr). What is queued there waits for all work
-// queued before on streams that are not kStreamNonBlocking, and what is queued
-// on those later waits for it.
+// legacy default stream of each device (nullptr). What is queued there waits
+// for all work queued before on streams of the device that are not
+// kStreamNonBlocking, and what is queued on those later waits for it.
 //
-// A worker is started when its stream first gets work, and ends once its stream
-// is destroyed and its queue empty. Handles and ids are never used again.
+// `device` is the ordinal of the device whose driver is called. Streams and
+// events belong to the device that created them. Handles and ids are never used
+// again in the process.
 //
-// Thread safety: all methods may be called from any thread.
+// Thread safety: all methods may be called from any thread. No lock is held
+// while work is run or destroyed.
 class StreamSet {
  public:
-  StreamSet();
-  // Waits for all work.
+  explicit StreamSet(StreamSetOptions options);
+  // Waits for all work: whoever owns it makes every `ready` true first.
   ~StreamSet();
   StreamSet(const StreamSet&) = delete;
   StreamSet& operator=(const StreamSet&) = delete;
 
-  // The calls of vmm/driver.h of these names.
-  DriverResult Create(StreamHandle* stream, uint32_t flags);
-  DriverResult Destroy(StreamHandle stream);
-  DriverResult Query(StreamHandle stream);
-  DriverResult Synchronize(StreamHandle stream);
-  DriverResult GetId(StreamHandle stream, uint64_t* id);
-  DriverResult IsCapturing(StreamHandle stream, CaptureStatus* status);
-  DriverResult WaitEvent(StreamHandle stream, EventHandle event,
-                         uint32_t flags);
-  DriverResult EventCreate(EventHandle* event, uint32_t flags);
-  DriverResult EventDestroy(EventHandle event);
-  DriverResult EventRecord(EventHandle event, StreamHandle stream);
-  DriverResult EventQuery(EventHandle event);
-  DriverResult EventSynchronize(EventHandle event);
+  // --- The calls of vmm/driver.h of these names ---
 
-  bool Contains(StreamHandle stream);
-  // Queues `work`, which is run by the stream's worker with no lock held.
-  DriverResult Enqueue(StreamHandle stream, std::function<void()> work);
+  Verdict Create(int device, StreamHandle* stream, uint32_t flags);
+  Verdict Destroy(StreamHandle stream);
+  Verdict Query(int device, StreamHandle stream);
+  Verdict Synchronize(int device, StreamHandle stream);
+  Verdict GetId(int device, StreamHandle stream, uint64_t* id);
+  Verdict IsCapturing(int device, StreamHandle stream, CaptureStatus* status);
+  Verdict WaitEvent(int device, StreamHandle stream, EventHandle event,
+                    uint32_t flags);
+  Verdict EventCreate(int device, EventHandle* event, uint32_t flags);
+  Verdict EventDestroy(EventHandle event);
+  Verdict EventRecord(int device, EventHandle event, StreamHandle stream);
+  Verdict EventQuery(EventHandle event);
+  Verdict EventSynchronize(EventHandle event);
+  // CtxSynchronize.
+  Verdict SynchronizeDevice(int device);
+
+  Verdict BeginCapture(int device, StreamHandle stream, CaptureMode mode);
+  Verdict EndCapture(int device, StreamHandle stream, GraphHandle* graph);
+  static Verdict ExchangeCaptureMode(CaptureMode* mode);
+  // The executable graph does not depend on the graph any more.
+  Verdict GraphInstantiate(GraphExecHandle* exec, GraphHandle graph,
+                           uint64_t flags);
+  // Runs what was captured in the order of capture, one after the other: what
+  // the capture forked does not run concurrently.
+  Verdict GraphLaunch(int device, GraphExecHandle exec, StreamHandle stream);
+  Verdict GraphExecDestroy(GraphExecHandle exec);
+  Verdict GraphDestroy(GraphHandle graph);
+
+  // --- Work ---
+
+  // kInvalidHandle unless this is a stream of `device`.
+  Verdict CheckStream(int device, StreamHandle stream);
+  // Queues work; or records it, if the stream is captured.
+  Verdict Enqueue(int device, StreamHandle stream, StreamWork work);
+  // InHostFunction() is true while it runs.
+  Verdict EnqueueHostFunction(int device, StreamHandle stream,
+                              HostFunction function, void* user_data);
+  // Whether the calling thread is running a host function.
+  static bool InHostFunction();
+
+  // A call is about to be made that a capture would not see. Where the modes of
+  // this thread and of the ongoing captures forbid it, it is refused and
+  // invalidates the captures that do.
+  Verdict AdmitUnsafeCall() {
+    // On the path of every call on memory: most often there are no captures.
+    if (ongoing_captures_.load(std::memory_order_relaxed) == 0) return Allow();
+    return AdmitUnsafeCallInCapture();
+  }
+
+  void SynchronizeAll();
   // Whether no work is queued or running.
   bool IsIdle();
-  // Waits for all work queued before, on streams since destroyed as well.
-  void SynchronizeAll();
-  // Likewise, but gives up once no work has ended for `timeout`. Returns an
-  // empty string, or which streams it was waiting for and what each is at.
-  std::string Drain(absl::Duration timeout);
+  // Waits for all work queued before, on streams since destroyed as well, but
+  // gives up in a deadlock. Returns an empty string, or which streams do not
+  // end and what each is at.
+  std::string Drain();
 
  private:
-  struct Stream;
-  // The first `position` operations of `stream`. Complete when they are.
-  struct Point {
-    std::shared_ptr<Stream> stream;
-    uint64_t position = 0;
+  using Nodes = std::vector<StreamWork>;
+  struct Event {
+    int device = 0;
+    // The last record outside of captures; nullptr if there was none.
+    PointRef point;
+    // Set if the last record was in a capture.
+    absl::optional<CapturedPoint> captured;
+
+    const CapturedPoint* capture() const {
+      return captured.has_value() ? &*captured : nullptr;
+    }
   };
-  struct Operation {
-    std::vector<Point> waits_for;
-    std::function<void()> work;
-  };
-  // Guarded by mutex_, but for what is const.
-  struct Stream {
-    Stream(uint64_t stream_id, bool is_blocking)
-        : id(stream_id), blocking(is_blocking) {}
-    const uint64_t id;
-    const bool blocking;
-    std::deque<Operation> queue;
-    uint64_t enqueued = 0;
-    uint64_t completed = 0;
-    // What the operation after the completed ones is at; none until a worker
-    // takes it.
-    enum class Doing { kNothing, kWaiting, kRunning } doing = Doing::kNothing;
-    uint64_t waits_for_id = 0;  // of another stream, while kWaiting
-    // No more work will come.
-    bool closed = false;
-    // The worker is about to return.
-    bool finished = false;
-    CondVar wake;
-    std::thread worker;
+  struct GraphExec {
+    std::shared_ptr<const Nodes> nodes;
+    // Launches run one after the other.
+    PointRef last_launch;
   };
 
-  // nullptr for a bad handle.
-  std::shared_ptr<Stream> Find(StreamHandle handle)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Append(const std::shared_ptr<Stream>& stream, Operation operation)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What an operation queued on `stream` now has to wait for because of the
-  // legacy default stream.
-  std::vector<Point> ImplicitWaits(const Stream& stream)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // All streams with work to do, other than the legacy one.
-  std::vector<Point> PendingPoints(bool blocking_only)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  static bool IsComplete(const Point& point) {
-    return point.stream == nullptr || point.stream->completed >= point.position;
-  }
-  void Wait(const Point& point) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::string Describe(const std::vector<Point>& points)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void RunWorker(Stream* stream) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Joins the workers of destroyed streams that are done.
-  void Reap() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // nullptr for a bad handle; Own: or for a stream of another device.
+  StreamRef Find(int device, StreamHandle handle)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(queues_.mutex());
+  StreamRef FindOwn(int device, StreamHandle handle)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(queues_.mutex());
+  Event* FindEvent(EventHandle handle)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(queues_.mutex());
+  Verdict AdmitUnsafeCallInCapture();
 
-  Mutex mutex_;
-  // Signalled when an operation completes.
-  CondVar progress_;
-  // Operations completed on all streams: grows as long as there is progress.
-  uint64_t total_completed_ ABSL_GUARDED_BY(mutex_) = 0;
-  const std::shared_ptr<Stream> legacy_;
-  absl::flat_hash_map<StreamHandle, std::shared_ptr<Stream>> streams_
-      ABSL_GUARDED_BY(mutex_);
-  // Destroyed, with a worker that was not joined yet.
-  std::vector<std::shared_ptr<Stream>> closed_streams_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<EventHandle, Point> events_ ABSL_GUARDED_BY(mutex_);
+  const CpuDefect defect_;
+  const std::function<bool(int device)> is_lost_;
+  std::atomic<int> ongoing_captures_{0};
+  WorkQueues queues_;
+  CaptureBook captures_ ABSL_GUARDED_BY(queues_.mutex());
+  // By device.
+  std::vector<StreamRef> legacy_ ABSL_GUARDED_BY(queues_.mutex());
+  absl::flat_hash_map<StreamHandle, StreamRef> streams_
+      ABSL_GUARDED_BY(queues_.mutex());
+  // Of the stream destroyed last; 0 if none was.
+  uint64_t last_destroyed_id_ ABSL_GUARDED_BY(queues_.mutex()) = 0;
+  absl::flat_hash_map<EventHandle, Event> events_
+      ABSL_GUARDED_BY(queues_.mutex());
+  absl::flat_hash_map<GraphHandle, std::shared_ptr<const Nodes>> graphs_
+      ABSL_GUARDED_BY(queues_.mutex());
+  absl::flat_hash_map<GraphExecHandle, GraphExec> graph_execs_
+      ABSL_GUARDED_BY(queues_.mutex());
 };
 
 }  // namespace firn::cpu

@@ -66,6 +66,9 @@ static_assert(SameAbi<PhysicalHandle, CUmemGenericAllocationHandle>());
 static_assert(SameAbi<CudaDeviceId, CUdevice>());
 static_assert(std::is_same_v<StreamHandle, CUstream>);
 static_assert(std::is_same_v<EventHandle, CUevent>);
+static_assert(std::is_same_v<GraphHandle, CUgraph>);
+static_assert(std::is_same_v<GraphExecHandle, CUgraphExec>);
+static_assert(std::is_same_v<HostFunction, CUhostFn>);
 static_assert(std::is_same_v<CudaContext, CUcontext>);
 
 #define FIRN_CHECK_MEMBER(Ours, ours, Theirs, theirs)              \
@@ -139,8 +142,19 @@ FIRN_CHECK_VALUE(DriverResult::kStreamCaptureUnsupported,
                  CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 FIRN_CHECK_VALUE(DriverResult::kStreamCaptureInvalidated,
                  CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+FIRN_CHECK_VALUE(DriverResult::kStreamCaptureMerge,
+                 CUDA_ERROR_STREAM_CAPTURE_MERGE);
+FIRN_CHECK_VALUE(DriverResult::kStreamCaptureUnmatched,
+                 CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+FIRN_CHECK_VALUE(DriverResult::kStreamCaptureUnjoined,
+                 CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+FIRN_CHECK_VALUE(DriverResult::kStreamCaptureIsolation,
+                 CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
 FIRN_CHECK_VALUE(DriverResult::kStreamCaptureImplicit,
                  CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+FIRN_CHECK_VALUE(DriverResult::kCapturedEvent, CUDA_ERROR_CAPTURED_EVENT);
+FIRN_CHECK_VALUE(DriverResult::kStreamCaptureWrongThread,
+                 CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
 FIRN_CHECK_VALUE(DriverResult::kUnknown, CUDA_ERROR_UNKNOWN);
 
 FIRN_CHECK_VALUE(AllocationType::kInvalid, CU_MEM_ALLOCATION_TYPE_INVALID);
@@ -166,19 +180,81 @@ FIRN_CHECK_VALUE(CaptureStatus::kActive, CU_STREAM_CAPTURE_STATUS_ACTIVE);
 FIRN_CHECK_VALUE(CaptureStatus::kInvalidated,
                  CU_STREAM_CAPTURE_STATUS_INVALIDATED);
 
+FIRN_CHECK_VALUE(CaptureMode::kGlobal, CU_STREAM_CAPTURE_MODE_GLOBAL);
+FIRN_CHECK_VALUE(CaptureMode::kThreadLocal,
+                 CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+FIRN_CHECK_VALUE(CaptureMode::kRelaxed, CU_STREAM_CAPTURE_MODE_RELAXED);
+
+FIRN_CHECK_VALUE(DeviceAttribute::kUnifiedAddressing,
+                 CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING);
+FIRN_CHECK_VALUE(DeviceAttribute::kComputeCapabilityMajor,
+                 CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+FIRN_CHECK_VALUE(DeviceAttribute::kComputeCapabilityMinor,
+                 CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+FIRN_CHECK_VALUE(DeviceAttribute::kVirtualMemoryManagement,
+                 CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+FIRN_CHECK_VALUE(
+    DeviceAttribute::kPosixFileDescriptorHandles,
+    CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
+FIRN_CHECK_VALUE(DeviceAttribute::kGpuDirectRdmaWithVmm,
+                 CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
+
+FIRN_CHECK_VALUE(PointerAttribute::kMemoryType,
+                 CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
+FIRN_CHECK_VALUE(PointerAttribute::kDeviceOrdinal,
+                 CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
+FIRN_CHECK_VALUE(PointerAttribute::kIsLegacyIpcCapable,
+                 CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE);
+FIRN_CHECK_VALUE(PointerAttribute::kRangeStart,
+                 CU_POINTER_ATTRIBUTE_RANGE_START_ADDR);
+FIRN_CHECK_VALUE(PointerAttribute::kRangeBytes,
+                 CU_POINTER_ATTRIBUTE_RANGE_SIZE);
+FIRN_CHECK_VALUE(PointerAttribute::kMapped, CU_POINTER_ATTRIBUTE_MAPPED);
+FIRN_CHECK_VALUE(PointerAttribute::kAllowedHandleTypes,
+                 CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES);
+FIRN_CHECK_VALUE(PointerAttribute::kIsRdmaCapable,
+                 CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE);
+FIRN_CHECK_VALUE(PointerAttribute::kAccessFlags,
+                 CU_POINTER_ATTRIBUTE_ACCESS_FLAGS);
+
+FIRN_CHECK_VALUE(kWaitValueGeq, CU_STREAM_WAIT_VALUE_GEQ);
+FIRN_CHECK_VALUE(kWaitValueEq, CU_STREAM_WAIT_VALUE_EQ);
+FIRN_CHECK_VALUE(kWaitValueAnd, CU_STREAM_WAIT_VALUE_AND);
+FIRN_CHECK_VALUE(kWaitValueNor, CU_STREAM_WAIT_VALUE_NOR);
+FIRN_CHECK_VALUE(kWriteValueDefault, CU_STREAM_WRITE_VALUE_DEFAULT);
+FIRN_CHECK_VALUE(kWriteValueNoMemoryBarrier,
+                 CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER);
+
 FIRN_CHECK_VALUE(kStreamDefault, CU_STREAM_DEFAULT);
 FIRN_CHECK_VALUE(kStreamNonBlocking, CU_STREAM_NON_BLOCKING);
 FIRN_CHECK_VALUE(kEventDefault, CU_EVENT_DEFAULT);
 FIRN_CHECK_VALUE(kEventDisableTiming, CU_EVENT_DISABLE_TIMING);
-FIRN_CHECK_VALUE(kVirtualMemoryManagementSupported,
-                 CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
 static_assert(kLegacyStreamSymbols == CU_GET_PROC_ADDRESS_LEGACY_STREAM);
 
 // What older toolkits lack.
 #if CUDA_VERSION >= 13000
 FIRN_CHECK_VALUE(LocationType::kHost, CU_MEM_LOCATION_TYPE_HOST);
 FIRN_CHECK_VALUE(LocationType::kHostNuma, CU_MEM_LOCATION_TYPE_HOST_NUMA);
+FIRN_CHECK_VALUE(LocationType::kHostNumaCurrent,
+                 CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT);
 FIRN_CHECK_VALUE(ShareableHandleType::kFabric, CU_MEM_HANDLE_TYPE_FABRIC);
+FIRN_CHECK_VALUE(DeviceAttribute::k64BitStreamMemOps,
+                 CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
+FIRN_CHECK_VALUE(DeviceAttribute::kStreamWaitValueNor,
+                 CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR);
+FIRN_CHECK_VALUE(DeviceAttribute::kFabricHandles,
+                 CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED);
+FIRN_CHECK_VALUE(DeviceAttribute::kHostNumaId,
+                 CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID);
+FIRN_CHECK_VALUE(
+    DeviceAttribute::kHostNumaVirtualMemoryManagement,
+    CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+FIRN_CHECK_VALUE(DeviceAttribute::kHostVirtualMemoryManagement,
+                 CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+FIRN_CHECK_VALUE(PointerAttribute::kMappingBytes,
+                 CU_POINTER_ATTRIBUTE_MAPPING_SIZE);
+FIRN_CHECK_VALUE(PointerAttribute::kMappingStart,
+                 CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR);
 #endif
 
 // --- Functions --------------------------------------------------------------

@@ -23,9 +23,6 @@ namespace firn {
 using CudaDeviceId = int32_t;
 using CudaContext = CUctx_st*;
 
-// CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED.
-inline constexpr int32_t kVirtualMemoryManagementSupported = 102;
-
 // CU_GET_PROC_ADDRESS_LEGACY_STREAM: the null stream is the legacy default
 // stream, whatever the program was compiled with.
 inline constexpr uint64_t kLegacyStreamSymbols = 1;
@@ -53,63 +50,94 @@ inline constexpr int32_t kMinimumDriverVersion = 11000;
 // driver asked for a newer one may answer with a function of another
 // signature. The suffix names that same signature among the exported symbols;
 // where it is not empty, the plain name is an older, incompatible function.
-#define FIRN_CUDA_REQUIRED_SYMBOLS(X)                                         \
-  X(Init, "", 2000, DriverResult(uint32_t))                                   \
-  X(DriverGetVersion, "", 2020, DriverResult(int32_t*))                       \
-  X(DeviceGet, "", 2000, DriverResult(CudaDeviceId*, int32_t))                \
-  X(DeviceGetCount, "", 2000, DriverResult(int32_t*))                         \
-  X(DeviceGetName, "", 2000, DriverResult(char*, int32_t, CudaDeviceId))      \
-  X(DeviceGetAttribute, "", 2000,                                             \
-    DriverResult(int32_t*, int32_t, CudaDeviceId))                            \
-  X(DevicePrimaryCtxRetain, "", 7000,                                         \
-    DriverResult(CudaContext*, CudaDeviceId))                                 \
-  X(DevicePrimaryCtxRelease, "_v2", 11000, DriverResult(CudaDeviceId))        \
-  X(CtxPushCurrent, "_v2", 4000, DriverResult(CudaContext))                   \
-  X(CtxPopCurrent, "_v2", 4000, DriverResult(CudaContext*))                   \
-  X(CtxSynchronize, "", 2000, DriverResult())                                 \
-  X(MemGetAllocationGranularity, "", 10020,                                   \
-    DriverResult(size_t*, const AllocationProp*, GranularityKind))            \
-  X(MemAddressReserve, "", 10020,                                             \
-    DriverResult(DevicePtr*, size_t, size_t, DevicePtr, uint64_t))            \
-  X(MemAddressFree, "", 10020, DriverResult(DevicePtr, size_t))               \
-  X(MemCreate, "", 10020,                                                     \
-    DriverResult(PhysicalHandle*, size_t, const AllocationProp*, uint64_t))   \
-  X(MemRelease, "", 10020, DriverResult(PhysicalHandle))                      \
-  X(MemMap, "", 10020,                                                        \
-    DriverResult(DevicePtr, size_t, size_t, PhysicalHandle, uint64_t))        \
-  X(MemUnmap, "", 10020, DriverResult(DevicePtr, size_t))                     \
-  X(MemSetAccess, "", 10020,                                                  \
-    DriverResult(DevicePtr, size_t, const AccessDesc*, size_t))               \
-  X(MemGetAccess, "", 10020,                                                  \
-    DriverResult(uint64_t*, const MemLocation*, DevicePtr))                   \
-  X(MemRetainAllocationHandle, "", 11000,                                     \
-    DriverResult(PhysicalHandle*, void*))                                     \
-  X(MemGetInfo, "_v2", 3020, DriverResult(size_t*, size_t*))                  \
-  X(MemcpyDtoDAsync, "_v2", 3020,                                             \
-    DriverResult(DevicePtr, DevicePtr, size_t, StreamHandle))                 \
-  X(MemcpyHtoDAsync, "_v2", 3020,                                             \
-    DriverResult(DevicePtr, const void*, size_t, StreamHandle))               \
-  X(MemcpyDtoHAsync, "_v2", 3020,                                             \
-    DriverResult(void*, DevicePtr, size_t, StreamHandle))                     \
-  X(MemsetD8Async, "", 3020,                                                  \
-    DriverResult(DevicePtr, unsigned char, size_t, StreamHandle))             \
-  X(StreamCreate, "", 2000, DriverResult(StreamHandle*, uint32_t))            \
-  X(StreamDestroy, "_v2", 4000, DriverResult(StreamHandle))                   \
-  X(StreamQuery, "", 2000, DriverResult(StreamHandle))                        \
-  X(StreamSynchronize, "", 2000, DriverResult(StreamHandle))                  \
-  X(StreamIsCapturing, "", 10000, DriverResult(StreamHandle, CaptureStatus*)) \
-  X(StreamWaitEvent, "", 3020,                                                \
-    DriverResult(StreamHandle, EventHandle, uint32_t))                        \
-  X(EventCreate, "", 2000, DriverResult(EventHandle*, uint32_t))              \
-  X(EventDestroy, "_v2", 4000, DriverResult(EventHandle))                     \
-  X(EventRecord, "", 2000, DriverResult(EventHandle, StreamHandle))           \
-  X(EventQuery, "", 2000, DriverResult(EventHandle))                          \
-  X(EventSynchronize, "", 2000, DriverResult(EventHandle))
+#define FIRN_CUDA_REQUIRED_SYMBOLS(X)                                          \
+  X(Init, "", 2000, DriverResult(uint32_t))                                    \
+  X(DriverGetVersion, "", 2020, DriverResult(int32_t*))                        \
+  X(DeviceGet, "", 2000, DriverResult(CudaDeviceId*, int32_t))                 \
+  X(DeviceGetCount, "", 2000, DriverResult(int32_t*))                          \
+  X(DeviceGetName, "", 2000, DriverResult(char*, int32_t, CudaDeviceId))       \
+  X(DeviceGetAttribute, "", 2000,                                              \
+    DriverResult(int32_t*, DeviceAttribute, CudaDeviceId))                     \
+  X(DeviceCanAccessPeer, "", 4000,                                             \
+    DriverResult(int32_t*, CudaDeviceId, CudaDeviceId))                        \
+  X(DevicePrimaryCtxRetain, "", 7000,                                          \
+    DriverResult(CudaContext*, CudaDeviceId))                                  \
+  X(DevicePrimaryCtxRelease, "_v2", 11000, DriverResult(CudaDeviceId))         \
+  X(CtxPushCurrent, "_v2", 4000, DriverResult(CudaContext))                    \
+  X(CtxPopCurrent, "_v2", 4000, DriverResult(CudaContext*))                    \
+  X(CtxSynchronize, "", 2000, DriverResult())                                  \
+  X(MemGetAllocationGranularity, "", 10020,                                    \
+    DriverResult(size_t*, const AllocationProp*, GranularityKind))             \
+  X(MemAddressReserve, "", 10020,                                              \
+    DriverResult(DevicePtr*, size_t, size_t, DevicePtr, uint64_t))             \
+  X(MemAddressFree, "", 10020, DriverResult(DevicePtr, size_t))                \
+  X(MemCreate, "", 10020,                                                      \
+    DriverResult(PhysicalHandle*, size_t, const AllocationProp*, uint64_t))    \
+  X(MemRelease, "", 10020, DriverResult(PhysicalHandle))                       \
+  X(MemMap, "", 10020,                                                         \
+    DriverResult(DevicePtr, size_t, size_t, PhysicalHandle, uint64_t))         \
+  X(MemUnmap, "", 10020, DriverResult(DevicePtr, size_t))                      \
+  X(MemSetAccess, "", 10020,                                                   \
+    DriverResult(DevicePtr, size_t, const AccessDesc*, size_t))                \
+  X(MemGetAccess, "", 10020,                                                   \
+    DriverResult(uint64_t*, const MemLocation*, DevicePtr))                    \
+  X(MemRetainAllocationHandle, "", 11000,                                      \
+    DriverResult(PhysicalHandle*, void*))                                      \
+  X(MemGetAllocationPropertiesFromHandle, "", 10020,                           \
+    DriverResult(AllocationProp*, PhysicalHandle))                             \
+  X(MemExportToShareableHandle, "", 10020,                                     \
+    DriverResult(void*, PhysicalHandle, ShareableHandleType, uint64_t))        \
+  X(MemImportFromShareableHandle, "", 10020,                                   \
+    DriverResult(PhysicalHandle*, void*, ShareableHandleType))                 \
+  X(MemGetAddressRange, "_v2", 3020,                                           \
+    DriverResult(DevicePtr*, size_t*, DevicePtr))                              \
+  X(PointerGetAttribute, "", 4000,                                             \
+    DriverResult(void*, PointerAttribute, DevicePtr))                          \
+  X(MemGetInfo, "_v2", 3020, DriverResult(size_t*, size_t*))                   \
+  X(MemcpyDtoDAsync, "_v2", 3020,                                              \
+    DriverResult(DevicePtr, DevicePtr, size_t, StreamHandle))                  \
+  X(MemcpyHtoDAsync, "_v2", 3020,                                              \
+    DriverResult(DevicePtr, const void*, size_t, StreamHandle))                \
+  X(MemcpyDtoHAsync, "_v2", 3020,                                              \
+    DriverResult(void*, DevicePtr, size_t, StreamHandle))                      \
+  X(MemsetD8Async, "", 3020,                                                   \
+    DriverResult(DevicePtr, unsigned char, size_t, StreamHandle))              \
+  X(StreamCreate, "", 2000, DriverResult(StreamHandle*, uint32_t))             \
+  X(StreamDestroy, "_v2", 4000, DriverResult(StreamHandle))                    \
+  X(StreamQuery, "", 2000, DriverResult(StreamHandle))                         \
+  X(StreamSynchronize, "", 2000, DriverResult(StreamHandle))                   \
+  X(StreamIsCapturing, "", 10000, DriverResult(StreamHandle, CaptureStatus*))  \
+  X(StreamWaitEvent, "", 3020,                                                 \
+    DriverResult(StreamHandle, EventHandle, uint32_t))                         \
+  X(EventCreate, "", 2000, DriverResult(EventHandle*, uint32_t))               \
+  X(EventDestroy, "_v2", 4000, DriverResult(EventHandle))                      \
+  X(EventRecord, "", 2000, DriverResult(EventHandle, StreamHandle))            \
+  X(EventQuery, "", 2000, DriverResult(EventHandle))                           \
+  X(EventSynchronize, "", 2000, DriverResult(EventHandle))                     \
+  X(LaunchHostFunc, "", 10000,                                                 \
+    DriverResult(StreamHandle, HostFunction, void*))                           \
+  X(StreamBeginCapture, "_v2", 10010, DriverResult(StreamHandle, CaptureMode)) \
+  X(StreamEndCapture, "", 10000, DriverResult(StreamHandle, GraphHandle*))     \
+  X(ThreadExchangeStreamCaptureMode, "", 10010, DriverResult(CaptureMode*))    \
+  X(GraphLaunch, "", 10000, DriverResult(GraphExecHandle, StreamHandle))       \
+  X(GraphExecDestroy, "", 10000, DriverResult(GraphExecHandle))                \
+  X(GraphDestroy, "", 10000, DriverResult(GraphHandle))
 
-// As above; null where the driver lacks them.
+// As above; null where the driver lacks them. All but the first came after
+// kMinimumDriverVersion.
 #define FIRN_CUDA_OPTIONAL_SYMBOLS(X)                                   \
   X(GetErrorString, "", 6000, DriverResult(DriverResult, const char**)) \
-  X(StreamGetId, "", 12000, DriverResult(StreamHandle, uint64_t*))
+  X(StreamGetId, "", 12000, DriverResult(StreamHandle, uint64_t*))      \
+  X(StreamWaitValue32, "_v2", 11070,                                    \
+    DriverResult(StreamHandle, DevicePtr, uint32_t, uint32_t))          \
+  X(StreamWaitValue64, "_v2", 11070,                                    \
+    DriverResult(StreamHandle, DevicePtr, uint64_t, uint32_t))          \
+  X(StreamWriteValue32, "_v2", 11070,                                   \
+    DriverResult(StreamHandle, DevicePtr, uint32_t, uint32_t))          \
+  X(StreamWriteValue64, "_v2", 11070,                                   \
+    DriverResult(StreamHandle, DevicePtr, uint64_t, uint32_t))          \
+  X(GraphInstantiateWithFlags, "", 11040,                               \
+    DriverResult(GraphExecHandle*, GraphHandle, uint64_t))
 
 // One driver's functions.
 struct CudaApi {

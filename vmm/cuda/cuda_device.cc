@@ -59,8 +59,8 @@ std::string DeviceName(const CudaApi& api, CudaDeviceId id) {
 
 bool SupportsVirtualMemoryManagement(const CudaApi& api, CudaDeviceId id) {
   int32_t supported = 0;
-  const DriverResult result =
-      api.DeviceGetAttribute(&supported, kVirtualMemoryManagementSupported, id);
+  const DriverResult result = api.DeviceGetAttribute(
+      &supported, DeviceAttribute::kVirtualMemoryManagement, id);
   return result == DriverResult::kSuccess && supported != 0;
 }
 

@@ -28,6 +28,7 @@ class CudaDevice {
 
   const CudaApi& api() const { return api_; }
   const DriverIdentity& identity() const { return identity_; }
+  CudaDeviceId id() const { return id_; }
   CudaContext context() const { return context_; }
 
  private:

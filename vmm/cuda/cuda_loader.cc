@@ -87,6 +87,12 @@ class ApiBinder {
     void* function = nullptr;
     const DriverResult result = finder_.Find(symbol, &function);
     if (result == DriverResult::kStubLibrary) return StubLibraryError(library_);
+    if (result != DriverResult::kSuccess) {
+      return absl::UnavailableError(absl::StrCat(
+          "the CUDA driver ", library_, " refuses to look up ", symbol.name,
+          symbol.suffix, ": ", DriverResultName(result), " (",
+          static_cast<int32_t>(result), ")"));
+    }
     if (function == nullptr) {
       return absl::UnavailableError(absl::StrCat(
           "the CUDA driver ", library_, " lacks ", symbol.name, symbol.suffix,

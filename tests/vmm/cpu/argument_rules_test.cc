@@ -175,17 +175,29 @@ std::vector<Rule> CreateRules() {
          s.prop.location.id = 1;
          return s.Create(s.prop);
        }},
-      {"create: on the host", kUnsupported,
+      {"create: on the host", kOk,
        [](Scene& s) {
          s.prop.location.type = LocationType::kHost;
          return s.Create(s.prop);
        }},
-      {"create: on a host node", kUnsupported,
+      {"create: on a host node", kOk,
        [](Scene& s) {
          s.prop.location.type = LocationType::kHostNuma;
          return s.Create(s.prop);
        }},
-      {"create: exportable", kUnsupported,
+      {"create: on a host node that is not there", kInvalid,
+       [](Scene& s) {
+         s.prop.location = MemLocation{LocationType::kHostNuma, 1};
+         return s.Create(s.prop);
+       }},
+      {"create: on the host, exportable", kInvalid,
+       [](Scene& s) {
+         s.prop.location.type = LocationType::kHost;
+         s.prop.requested_handle_types =
+             ShareableHandleType::kPosixFileDescriptor;
+         return s.Create(s.prop);
+       }},
+      {"create: exportable", kOk,
        [](Scene& s) {
          s.prop.requested_handle_types =
              ShareableHandleType::kPosixFileDescriptor;
@@ -194,6 +206,11 @@ std::vector<Rule> CreateRules() {
       {"create: for a fabric", kUnsupported,
        [](Scene& s) {
          s.prop.requested_handle_types = ShareableHandleType::kFabric;
+         return s.Create(s.prop);
+       }},
+      {"create: exportable, and for a fabric", kUnsupported,
+       [](Scene& s) {
+         s.prop.requested_handle_types = static_cast<ShareableHandleType>(9);
          return s.Create(s.prop);
        }},
       {"create: unknown handle type", kInvalid,
@@ -211,9 +228,14 @@ std::vector<Rule> CreateRules() {
          s.prop.alloc_flags.compression_type = 2;
          return s.Create(s.prop);
        }},
-      {"create: for RDMA", kUnsupported,
+      {"create: for RDMA", kOk,
        [](Scene& s) {
          s.prop.alloc_flags.gpu_direct_rdma_capable = 1;
+         return s.Create(s.prop);
+       }},
+      {"create: for RDMA, neither no nor yes", kInvalid,
+       [](Scene& s) {
+         s.prop.alloc_flags.gpu_direct_rdma_capable = 2;
          return s.Create(s.prop);
        }},
       {"create: for a tile pool", kUnsupported,

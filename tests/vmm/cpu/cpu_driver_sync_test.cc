@@ -126,16 +126,60 @@ TEST_F(CpuDriverSyncTest, WorkThatWaitsForTheUnmappingThreadIsADeadlock) {
   const std::string report = ::testing::internal::GetCapturedStderr();
   EXPECT_LT(absl::Now() - start, absl::Seconds(1));
   EXPECT_EQ(result, DriverResult::kLaunchTimeout);
-  EXPECT_THAT(report,
-              AllOf(HasSubstr("deadlock in cuMemUnmap"),
-                    HasSubstr("stream " + std::to_string(first_id) +
-                              ", operation 1 of 1: runs and does not end"),
-                    HasSubstr("stream " + std::to_string(second_id) +
-                              ", operation 1 of 1: waits for stream " +
-                              std::to_string(first_id))));
+  EXPECT_THAT(
+      report,
+      AllOf(HasSubstr("deadlock in cuMemUnmap"),
+            HasSubstr("stream " + std::to_string(first_id) +
+                      " (device 0), operation 1 of 1 (kernel): runs and "
+                      "does not end"),
+            HasSubstr("stream " + std::to_string(second_id) +
+                      " (device 0), operation 1 of 1 (event wait): waits "
+                      "for stream " +
+                      std::to_string(first_id))));
   EXPECT_EQ(device->MemUnmap(other, device.granule_bytes()),
-            DriverResult::kIllegalAddress);
+            DriverResult::kLaunchTimeout);
   open_.store(true);  // destruction waits for all work
+}
+
+// A stream is parked on a flag that this thread would set only after it has
+// remapped the memory that the stream goes on to use.
+TEST_F(CpuDriverSyncTest, AParkedStreamIsADeadlockOrAnIllegalAccessByExtreme) {
+  for (const CpuSync sync : {CpuSync::kDraining, CpuSync::kLazy}) {
+    CpuTestDevice device(WithSync(sync));
+    const DevicePtr flag = device.NewMemory();
+    device.Write(flag, std::vector<uint8_t>(4, 0));
+    const DevicePtr used = device.NewMemory();
+    const PhysicalHandle other = device.Create();
+    StreamHandle stream = nullptr;
+    ASSERT_EQ(device->StreamCreate(&stream, kStreamNonBlocking),
+              DriverResult::kSuccess);
+    uint64_t id = 0;
+    ASSERT_EQ(device->StreamGetId(stream, &id), DriverResult::kSuccess);
+    ASSERT_EQ(device->StreamWaitValue32(stream, flag, 1, kWaitValueGeq),
+              DriverResult::kSuccess);
+    ASSERT_EQ(device->MemsetD8Async(used, 1, 64, stream),
+              DriverResult::kSuccess);
+    const absl::Time start = absl::Now();
+    const DriverResult unmapped =
+        device->MemUnmap(used, device.granule_bytes());
+    if (sync == CpuSync::kDraining) {
+      EXPECT_EQ(unmapped, DriverResult::kLaunchTimeout);
+      EXPECT_LT(absl::Now() - start, absl::Seconds(1));
+      EXPECT_THAT(device->last_report(),
+                  AllOf(HasSubstr("deadlock in cuMemUnmap"),
+                        HasSubstr("stream " + std::to_string(id)),
+                        HasSubstr("to be >= 1")));
+      continue;
+    }
+    ASSERT_EQ(unmapped, DriverResult::kSuccess);
+    device.Map(used, other);
+    device.SetAccess(used);
+    const uint32_t one = 1;
+    ASSERT_EQ(device->MemcpyHtoDAsync(flag, &one, sizeof(one), nullptr),
+              DriverResult::kSuccess);
+    EXPECT_EQ(device->StreamSynchronize(stream), DriverResult::kIllegalAddress);
+    EXPECT_EQ(device->CtxSynchronize(), DriverResult::kIllegalAddress);
+  }
 }
 
 TEST_F(CpuDriverSyncTest, ProgressElsewherePutsTheDeadlockOff) {

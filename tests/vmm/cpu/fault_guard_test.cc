@@ -18,6 +18,7 @@
 #include "firn/vmm/cpu/cpu_driver.h"
 #include "firn/vmm/cpu/guarded_region.h"
 #include "firn/vmm/cpu/host_mapping.h"
+#include "firn/vmm/cpu/sticky_error.h"
 #include "gtest/gtest.h"
 #include "tests/vmm/cpu/cpu_test_device.h"
 
@@ -283,49 +284,50 @@ class FaultGuardTest : public ::testing::Test {
     cpu::ReleaseAddresses(base_, kBytes);
   }
 
-  std::atomic<bool> lost_{false};
-  cpu::FaultGuard guard_{&lost_};
+  cpu::StickyError error_;
+  cpu::FaultGuard guard_;
   DevicePtr base_ = 0;
   std::unique_ptr<cpu::GuardedRegion> region_;
 };
 
 TEST_F(FaultGuardTest, AFaultOutsideDeviceWorkIsNotHandled) {
   EXPECT_FALSE(cpu::FaultGuard::HandleFault(base_));
-  { cpu::FaultGuard::Scope scope(&guard_); }
+  { cpu::FaultGuard::Scope scope(&guard_, &error_); }
   EXPECT_FALSE(cpu::FaultGuard::HandleFault(base_));
-  EXPECT_FALSE(lost_);
+  EXPECT_FALSE(error_.latched());
 }
 
 TEST_F(FaultGuardTest, AFaultOutsideEveryRegionIsNotHandled) {
-  cpu::FaultGuard::Scope scope(&guard_);
+  cpu::FaultGuard::Scope scope(&guard_, &error_);
   EXPECT_FALSE(cpu::FaultGuard::HandleFault(base_ + kBytes));
   EXPECT_FALSE(cpu::FaultGuard::HandleFault(base_ - 1));
-  EXPECT_FALSE(lost_);
+  EXPECT_FALSE(error_.latched());
 }
 
 TEST_F(FaultGuardTest, AFaultThatAccessGivenMeanwhileSettlesIsTriedAgain) {
-  cpu::FaultGuard::Scope scope(&guard_);
+  cpu::FaultGuard::Scope scope(&guard_, &error_);
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(cpu::FaultGuard::HandleFault(base_ + 8192));
   }
-  EXPECT_FALSE(lost_);
+  EXPECT_FALSE(error_.latched());
 }
 
 TEST_F(FaultGuardTest, AFaultOfReadableMemoryIsTriedOnceThenIsAWrite) {
-  cpu::FaultGuard::Scope scope(&guard_);
+  cpu::FaultGuard::Scope scope(&guard_, &error_);
   EXPECT_TRUE(cpu::FaultGuard::HandleFault(base_ + 4096));
-  EXPECT_FALSE(lost_);
+  EXPECT_FALSE(error_.latched());
   EXPECT_TRUE(cpu::FaultGuard::HandleFault(base_ + 4104));
-  EXPECT_FALSE(lost_);
+  EXPECT_FALSE(error_.latched());
   EXPECT_TRUE(cpu::FaultGuard::HandleFault(base_ + 4104));
-  EXPECT_TRUE(lost_);
+  EXPECT_EQ(error_.get(), kIllegal);
   EXPECT_EQ(region_->access(1), AccessFlags::kReadWrite);
+  EXPECT_EQ(scope.fault_address(), base_ + 4104);
 }
 
 TEST_F(FaultGuardTest, AScratchPageIsNoFaultForTheNextThread) {
-  cpu::FaultGuard::Scope scope(&guard_);
+  cpu::FaultGuard::Scope scope(&guard_, &error_);
   EXPECT_TRUE(cpu::FaultGuard::HandleFault(base_ + 1));
-  EXPECT_TRUE(lost_);
+  EXPECT_EQ(error_.get(), kIllegal);
   Store(base_ + 1, 5);
   EXPECT_TRUE(cpu::FaultGuard::HandleFault(base_ + 2));
   EXPECT_EQ(Load(base_ + 1), 5);

@@ -5,20 +5,22 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "firn/vmm/cuda/cuda_api.h"
 #include "firn/vmm/driver.h"
+#include "firn/vmm/driver_call.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/status_matchers.h"
 #include "tests/vmm/cuda/cuda_driver_fixture.h"
 #include "tests/vmm/cuda/fake_driver_library.h"
 #include "tests/vmm/cuda/fake_libcuda.h"
+#include "tests/vmm/cuda/passed_calls.h"
 
 namespace firn::testing {
 namespace {
@@ -26,127 +28,32 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr DevicePtr kAddress = 4096;
-constexpr size_t kBytes = 2048;
 // What is current on the thread before each call.
 constexpr uint64_t kUsersContext = 0xaa;
 
-StreamHandle FakeStream() { return reinterpret_cast<StreamHandle>(0x50); }
-EventHandle FakeEvent() { return reinterpret_cast<EventHandle>(0xe0); }
-
-std::string Hex(const void* pointer) {
-  return absl::StrCat("0x", absl::Hex(reinterpret_cast<uintptr_t>(pointer)));
-}
-
-// One call of a Driver and what must reach the library, in which context.
-struct PassedCall {
-  std::function<DriverResult(Driver&)> make;
-  std::string recorded;
+// A function that older drivers lack.
+struct OptionalFunction {
+  std::string name;  // without suffix
+  std::string exported_name;
+  int32_t version = 0;
 };
 
-const AllocationProp& PinnedProp() {
-  static const AllocationProp* const prop = [] {
-    auto* pinned = new AllocationProp;
-    pinned->type = AllocationType::kPinned;
-    pinned->location = {LocationType::kDevice, 1};
-    return pinned;
-  }();
-  return *prop;
-}
-
-// Calls that belong to no context are made in the user's.
-std::vector<PassedCall> VirtualMemoryCalls() {
-  static size_t bytes;
-  static uint64_t value;
-  static AccessFlags access;
-  static const MemLocation location = {LocationType::kDevice, 1};
-  static const AccessDesc descs[2] = {};
-  const AllocationProp* const prop = &PinnedProp();
+std::vector<OptionalFunction> OptionalFunctions() {
   return {
-      {[=](Driver& d) {
-         return d.MemGetAllocationGranularity(&bytes, prop,
-                                              GranularityKind::kRecommended);
-       },
-       "cuMemGetAllocationGranularity(1, 1, 1, 1)"},
-      {[](Driver& d) {
-         return d.MemAddressReserve(&value, kBytes, 512, kAddress, 7);
-       },
-       "cuMemAddressReserve(2048, 512, 4096, 7)"},
-      {[](Driver& d) { return d.MemAddressFree(kAddress, kBytes); },
-       "cuMemAddressFree(4096, 2048)"},
-      {[=](Driver& d) { return d.MemCreate(&value, kBytes, prop, 7); },
-       absl::StrCat("cuMemCreate(2048, ", Hex(prop), ", 7)")},
-      {[](Driver& d) { return d.MemRelease(77); }, "cuMemRelease(77)"},
-      {[](Driver& d) { return d.MemMap(kAddress, kBytes, 3, 77, 7); },
-       "cuMemMap(4096, 2048, 3, 77, 7)"},
-      {[](Driver& d) { return d.MemUnmap(kAddress, kBytes); },
-       "cuMemUnmap(4096, 2048)"},
-      {[](Driver& d) { return d.MemSetAccess(kAddress, kBytes, descs, 2); },
-       absl::StrCat("cuMemSetAccess(4096, 2048, ", Hex(descs), ", 2)")},
-      {[](Driver& d) { return d.MemGetAccess(&access, &location, kAddress); },
-       absl::StrCat("cuMemGetAccess(", Hex(&location), ", 4096)")},
-      {[](Driver& d) { return d.MemRetainAllocationHandle(&value, kAddress); },
-       "cuMemRetainAllocationHandle(0x1000)"},
+#define FIRN_OPTIONAL(name, suffix, version, signature) \
+  {"cu" #name, "cu" #name suffix, version},
+      FIRN_CUDA_OPTIONAL_SYMBOLS(FIRN_OPTIONAL)
+#undef FIRN_OPTIONAL
   };
 }
 
-// Calls that are made in the device's primary context.
-std::vector<PassedCall> ContextCalls() {
-  static size_t bytes[2];
-  static uint64_t id;
-  static char host[1];
-  static StreamHandle stream;
-  static EventHandle event;
-  static CaptureStatus status;
-  return {
-      {[](Driver& d) { return d.MemGetInfo(&bytes[0], &bytes[1]); },
-       "cuMemGetInfo_v2()"},
-      {[](Driver& d) { return d.MemcpyDtoDAsync(1, 2, kBytes, FakeStream()); },
-       "cuMemcpyDtoDAsync_v2(1, 2, 2048, 0x50)"},
-      {[](Driver& d) {
-         return d.MemcpyHtoDAsync(1, host, kBytes, FakeStream());
-       },
-       absl::StrCat("cuMemcpyHtoDAsync_v2(1, ", Hex(host), ", 2048, 0x50)")},
-      {[](Driver& d) {
-         return d.MemcpyDtoHAsync(host, 2, kBytes, FakeStream());
-       },
-       absl::StrCat("cuMemcpyDtoHAsync_v2(", Hex(host), ", 2, 2048, 0x50)")},
-      {[](Driver& d) {
-         return d.MemsetD8Async(kAddress, 0xdb, kBytes, FakeStream());
-       },
-       "cuMemsetD8Async(4096, 219, 2048, 0x50)"},
-      {[](Driver& d) { return d.StreamCreate(&stream, kStreamNonBlocking); },
-       "cuStreamCreate(1)"},
-      {[](Driver& d) { return d.StreamDestroy(FakeStream()); },
-       "cuStreamDestroy_v2(0x50)"},
-      {[](Driver& d) { return d.StreamQuery(nullptr); }, "cuStreamQuery(0x0)"},
-      {[](Driver& d) { return d.StreamSynchronize(FakeStream()); },
-       "cuStreamSynchronize(0x50)"},
-      {[](Driver& d) { return d.StreamGetId(FakeStream(), &id); },
-       "cuStreamGetId(0x50)"},
-      {[](Driver& d) { return d.StreamIsCapturing(FakeStream(), &status); },
-       "cuStreamIsCapturing(0x50)"},
-      {[](Driver& d) {
-         return d.StreamWaitEvent(FakeStream(), FakeEvent(), 7);
-       },
-       "cuStreamWaitEvent(0x50, 0xe0, 7)"},
-      {[](Driver& d) { return d.EventCreate(&event, kEventDisableTiming); },
-       "cuEventCreate(2)"},
-      {[](Driver& d) { return d.EventDestroy(FakeEvent()); },
-       "cuEventDestroy_v2(0xe0)"},
-      {[](Driver& d) { return d.EventRecord(FakeEvent(), FakeStream()); },
-       "cuEventRecord(0xe0, 0x50)"},
-      {[](Driver& d) { return d.EventQuery(FakeEvent()); },
-       "cuEventQuery(0xe0)"},
-      {[](Driver& d) { return d.EventSynchronize(FakeEvent()); },
-       "cuEventSynchronize(0xe0)"},
-      {[](Driver& d) { return d.CtxSynchronize(); }, "cuCtxSynchronize()"},
-  };
-}
-
-// The exported name in a record.
-std::string NameOf(const PassedCall& call) {
-  return call.recorded.substr(0, call.recorded.find('('));
+bool IsNewerThan(const PassedCall& call, int32_t driver_version) {
+  for (const OptionalFunction& function : OptionalFunctions()) {
+    if (function.exported_name == NameOf(call)) {
+      return function.version > driver_version;
+    }
+  }
+  return false;
 }
 
 // Each way of finding functions in a library.
@@ -156,6 +63,11 @@ class CudaDriverLookupTest : public ::testing::TestWithParam<int> {
     const char* const kPaths[] = {FIRN_FAKE_LIBCUDA_EXPORTS,
                                   FIRN_FAKE_LIBCUDA_V1, FIRN_FAKE_LIBCUDA_V2};
     return kPaths[GetParam()];
+  }
+  // A driver that offers just that way.
+  static int32_t DriverVersion() {
+    constexpr int32_t kVersions[] = {11020, 11060, 13000};
+    return kVersions[GetParam()];
   }
 };
 
@@ -171,11 +83,11 @@ INSTANTIATE_TEST_SUITE_P(EveryLookup, CudaDriverLookupTest,
 TEST_P(CudaDriverLookupTest, EveryCallReachesItsFunctionWithItsArguments) {
   FakeDriverLibrary library(LibraryPath());
   FakeCudaState& state = library.state();
+  state.driver_version = DriverVersion();
   FIRN_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Driver> driver,
                             OpenCudaDriver(library.Options(1)));
-  const bool has_stream_ids = GetParam() == 2;
   state.context_stack = {kUsersContext};
-  for (const PassedCall& call : VirtualMemoryCalls()) {
+  for (const PassedCall& call : ContextFreeCalls()) {
     state.calls.clear();
     EXPECT_EQ(call.make(*driver), DriverResult::kSuccess) << call.recorded;
     EXPECT_THAT(state.calls,
@@ -183,24 +95,53 @@ TEST_P(CudaDriverLookupTest, EveryCallReachesItsFunctionWithItsArguments) {
     EXPECT_THAT(state.context_stack, ElementsAre(kUsersContext));
   }
   for (const PassedCall& call : ContextCalls()) {
-    if (NameOf(call) == "cuStreamGetId" && !has_stream_ids) continue;
     state.calls.clear();
-    EXPECT_EQ(call.make(*driver), DriverResult::kSuccess) << call.recorded;
-    EXPECT_THAT(state.calls,
-                ElementsAre(absl::StrCat(call.recorded, " @0xc1")));
+    if (IsNewerThan(call, DriverVersion())) {
+      EXPECT_EQ(call.make(*driver), DriverResult::kNotSupported)
+          << call.recorded;
+      EXPECT_THAT(state.calls, IsEmpty());
+    } else {
+      EXPECT_EQ(call.make(*driver), DriverResult::kSuccess) << call.recorded;
+      EXPECT_THAT(state.calls,
+                  ElementsAre(absl::StrCat(call.recorded, " @0xc1")));
+    }
     EXPECT_THAT(state.context_stack, ElementsAre(kUsersContext));
   }
+}
+
+TEST(PassedCallsTest, NoCallOfTheSeamIsForgotten) {
+  std::set<std::string> names;
+  for (const PassedCall& call : AllPassedCalls()) names.insert(NameOf(call));
+  // All but cuDeviceCanAccessPeer, which takes two functions.
+  EXPECT_EQ(names.size(), static_cast<size_t>(kDriverCallCount) - 1);
+  EXPECT_EQ(names.count("cuDeviceCanAccessPeer"), 0u);
+}
+
+TEST_F(CudaDriverTest, APeerIsGivenByItsOrdinal) {
+  const std::unique_ptr<Driver> driver = Open(1);
+  ASSERT_NE(driver, nullptr);
+  int32_t can_access = 0;
+  EXPECT_EQ(driver->DeviceCanAccessPeer(&can_access, 0),
+            DriverResult::kSuccess);
+  EXPECT_EQ(can_access, 1);
+  EXPECT_THAT(state().calls,
+              ElementsAre("cuDeviceGet(0)", "cuDeviceCanAccessPeer(1, 0)"));
+
+  state().calls.clear();
+  state().results = {
+      {"cuDeviceGet", static_cast<int32_t>(DriverResult::kInvalidDevice)}};
+  EXPECT_EQ(driver->DeviceCanAccessPeer(&can_access, 9),
+            DriverResult::kInvalidDevice);
+  EXPECT_THAT(state().calls, ElementsAre("cuDeviceGet(9)"));
 }
 
 TEST_F(CudaDriverTest, FailuresComeBackUnchangedAndLeaveTheContextAsItWas) {
   const std::unique_ptr<Driver> driver = Open();
   ASSERT_NE(driver, nullptr);
   // A result that firn has no name for.
-  const auto result = static_cast<DriverResult>(719);
+  const auto result = static_cast<DriverResult>(911);
   state().context_stack = {kUsersContext};
-  std::vector<PassedCall> calls = VirtualMemoryCalls();
-  for (PassedCall& call : ContextCalls()) calls.push_back(std::move(call));
-  for (const PassedCall& call : calls) {
+  for (const PassedCall& call : AllPassedCalls()) {
     state().results = {{NameOf(call), static_cast<int32_t>(result)}};
     EXPECT_EQ(call.make(*driver), result) << call.recorded;
     EXPECT_THAT(state().context_stack, ElementsAre(kUsersContext));
@@ -233,12 +174,31 @@ TEST_F(CudaDriverTest, OutputsReachTheCaller) {
             DriverResult::kSuccess);
   EXPECT_EQ(flags[0], AccessFlags::kReadWrite);
   EXPECT_EQ(flags[1], AccessFlags::kRead);
+  AllocationProp prop;
+  EXPECT_EQ(driver->MemGetAllocationPropertiesFromHandle(&prop, handle),
+            DriverResult::kSuccess);
+  EXPECT_EQ(prop.type, AllocationType::kPinned);
+  EXPECT_EQ(driver->MemImportFromShareableHandle(
+                &handle, nullptr, ShareableHandleType::kPosixFileDescriptor),
+            DriverResult::kSuccess);
+  EXPECT_EQ(handle, PhysicalHandle{79});
+  DevicePtr base = 0;
+  size_t bytes = 0;
+  EXPECT_EQ(driver->MemGetAddressRange(&base, &bytes, address),
+            DriverResult::kSuccess);
+  EXPECT_EQ(base, DevicePtr{0x7000000000});
+  EXPECT_EQ(bytes, size_t{4} << 20);
   size_t free_bytes = 0;
   size_t total_bytes = 0;
   EXPECT_EQ(driver->MemGetInfo(&free_bytes, &total_bytes),
             DriverResult::kSuccess);
   EXPECT_EQ(free_bytes, size_t{5} << 30);
   EXPECT_EQ(total_bytes, size_t{6} << 30);
+}
+
+TEST_F(CudaDriverTest, OutputsOfStreamsAndGraphsReachTheCaller) {
+  const std::unique_ptr<Driver> driver = Open();
+  ASSERT_NE(driver, nullptr);
   uint64_t id = 0;
   EXPECT_EQ(driver->StreamGetId(FakeStream(), &id), DriverResult::kSuccess);
   EXPECT_EQ(id, 4711u);
@@ -246,6 +206,17 @@ TEST_F(CudaDriverTest, OutputsReachTheCaller) {
   EXPECT_EQ(driver->StreamIsCapturing(FakeStream(), &status),
             DriverResult::kSuccess);
   EXPECT_EQ(status, CaptureStatus::kActive);
+  CaptureMode mode = CaptureMode::kRelaxed;
+  EXPECT_EQ(driver->ThreadExchangeStreamCaptureMode(&mode),
+            DriverResult::kSuccess);
+  EXPECT_EQ(mode, CaptureMode::kThreadLocal);
+  GraphHandle graph = nullptr;
+  EXPECT_EQ(driver->StreamEndCapture(FakeStream(), &graph),
+            DriverResult::kSuccess);
+  EXPECT_EQ(graph, reinterpret_cast<GraphHandle>(0x61));
+  GraphExecHandle exec = nullptr;
+  EXPECT_EQ(driver->GraphInstantiate(&exec, graph, 0), DriverResult::kSuccess);
+  EXPECT_EQ(exec, reinterpret_cast<GraphExecHandle>(0x62));
 }
 
 TEST_F(CudaDriverTest, NullPointersThatCrashADriverAreRefused) {
@@ -282,13 +253,23 @@ TEST_F(CudaDriverTest, AnErrorOfEarlierWorkAtTheEndOfACallDoesNotUndoIt) {
   EXPECT_NE(stream, nullptr);
 }
 
-TEST_F(CudaDriverTest, WithoutTheSymbolStreamIdsAreNotSupported) {
-  state().missing_symbol = "cuStreamGetId";
-  const std::unique_ptr<Driver> driver = Open();
-  ASSERT_NE(driver, nullptr);
-  uint64_t id = 0;
-  EXPECT_EQ(driver->StreamGetId(FakeStream(), &id),
-            DriverResult::kNotSupported);
+TEST_F(CudaDriverTest, ACallWhoseSymbolIsMissingIsNotSupported) {
+  int32_t tried = 0;
+  for (const OptionalFunction& function : OptionalFunctions()) {
+    state() = FakeCudaState();
+    state().missing_symbol = function.name;
+    const std::unique_ptr<Driver> driver = Open();
+    ASSERT_NE(driver, nullptr);
+    for (const PassedCall& call : ContextCalls()) {
+      if (NameOf(call) != function.exported_name) continue;
+      EXPECT_EQ(call.make(*driver), DriverResult::kNotSupported)
+          << call.recorded;
+      EXPECT_THAT(state().calls, IsEmpty());
+      ++tried;
+    }
+  }
+  // cuGetErrorString is no call of Driver.
+  EXPECT_EQ(tried, static_cast<int32_t>(OptionalFunctions().size()) - 1);
 }
 
 }  // namespace

@@ -41,6 +41,7 @@ const std::map<std::string, int32_t>& IntroductionVersions() {
       {"cuDeviceGetCount", 2000},
       {"cuDeviceGetName", 2000},
       {"cuDeviceGetAttribute", 2000},
+      {"cuDeviceCanAccessPeer", 4000},
       {"cuDevicePrimaryCtxRetain", 7000},
       {"cuDevicePrimaryCtxRelease", 11000},
       {"cuCtxPushCurrent", 4000},
@@ -56,6 +57,11 @@ const std::map<std::string, int32_t>& IntroductionVersions() {
       {"cuMemSetAccess", 10020},
       {"cuMemGetAccess", 10020},
       {"cuMemRetainAllocationHandle", 11000},
+      {"cuMemGetAllocationPropertiesFromHandle", 10020},
+      {"cuMemExportToShareableHandle", 10020},
+      {"cuMemImportFromShareableHandle", 10020},
+      {"cuMemGetAddressRange", 3020},
+      {"cuPointerGetAttribute", 4000},
       {"cuMemGetInfo", 3020},
       {"cuMemcpyDtoDAsync", 3020},
       {"cuMemcpyHtoDAsync", 3020},
@@ -73,8 +79,42 @@ const std::map<std::string, int32_t>& IntroductionVersions() {
       {"cuEventRecord", 2000},
       {"cuEventQuery", 2000},
       {"cuEventSynchronize", 2000},
+      {"cuStreamWaitValue32", 11070},
+      {"cuStreamWaitValue64", 11070},
+      {"cuStreamWriteValue32", 11070},
+      {"cuStreamWriteValue64", 11070},
+      {"cuLaunchHostFunc", 10000},
+      {"cuStreamBeginCapture", 10010},
+      {"cuStreamEndCapture", 10000},
+      {"cuThreadExchangeStreamCaptureMode", 10010},
+      {"cuGraphInstantiateWithFlags", 11040},
+      {"cuGraphLaunch", 10000},
+      {"cuGraphExecDestroy", 10000},
+      {"cuGraphDestroy", 10000},
   };
   return *versions;
+}
+
+// The symbols that a driver may lack, and the versions that introduced them.
+std::map<std::string, int32_t> OptionalSymbols() {
+  std::map<std::string, int32_t> symbols;
+  for (const char* name :
+       {"cuGetErrorString", "cuStreamGetId", "cuStreamWaitValue32",
+        "cuStreamWaitValue64", "cuStreamWriteValue32", "cuStreamWriteValue64",
+        "cuGraphInstantiateWithFlags"}) {
+    symbols[name] = IntroductionVersions().at(name);
+  }
+  return symbols;
+}
+
+// By symbol, whether the optional function was found.
+std::map<std::string, bool> OptionalFound(const CudaApi& api) {
+  std::map<std::string, bool> found;
+#define FIRN_ADD_FOUND(name, suffix, version, signature) \
+  found["cu" #name] = api.name != nullptr;
+  FIRN_CUDA_OPTIONAL_SYMBOLS(FIRN_ADD_FOUND)
+#undef FIRN_ADD_FOUND
+  return found;
 }
 
 std::map<std::string, int32_t> Requested(const FakeCudaState& state) {
@@ -147,18 +187,25 @@ TEST(CudaLoaderTest, AnOldDriverIsCalledOldAndNotIncomplete) {
                                 "needs 11.0")));
 }
 
-TEST(CudaLoaderTest, TheOldestSupportedDriverLoadsWithoutStreamIds) {
-  FakeDriverLibrary library(FIRN_FAKE_LIBCUDA_V2);
-  library.state().driver_version = 11000;
-  FIRN_ASSERT_OK_AND_ASSIGN(const CudaApi api,
-                            LoadCudaApi(FIRN_FAKE_LIBCUDA_V2));
-  EXPECT_EQ(api.StreamGetId, nullptr);
-  EXPECT_NE(api.MemRetainAllocationHandle, nullptr);
+// In particular, older functions of the same names are not taken instead.
+TEST(CudaLoaderTest, ADriverLoadsWithoutWhatIsNewerThanItself) {
+  for (const int32_t driver_version : {11000, 11040, 11060, 11070, 12000}) {
+    FakeDriverLibrary library(FIRN_FAKE_LIBCUDA_V2);
+    library.state().driver_version = driver_version;
+    FIRN_ASSERT_OK_AND_ASSIGN(const CudaApi api,
+                              LoadCudaApi(FIRN_FAKE_LIBCUDA_V2));
+    std::map<std::string, bool> expected;
+    for (const auto& [symbol, version] : OptionalSymbols()) {
+      expected[symbol] = version <= driver_version;
+    }
+    EXPECT_EQ(OptionalFound(api), expected) << driver_version;
+    EXPECT_NE(api.MemRetainAllocationHandle, nullptr);
+  }
 }
 
 TEST(CudaLoaderTest, EachMissingSymbolIsNamed) {
   for (const auto& [symbol, version] : IntroductionVersions()) {
-    if (symbol == "cuStreamGetId" || symbol == "cuGetErrorString") continue;
+    if (OptionalSymbols().count(symbol) > 0) continue;
     FakeDriverLibrary library(FIRN_FAKE_LIBCUDA_V2);
     library.state().missing_symbol = symbol;
     EXPECT_THAT(LoadCudaApi(FIRN_FAKE_LIBCUDA_V2).status(),
@@ -191,15 +238,27 @@ TEST(CudaLoaderTest, SuccessWithoutAFunctionCountsAsMissing) {
 }
 
 TEST(CudaLoaderTest, OptionalSymbolsMayBeMissing) {
-  FakeDriverLibrary library(FIRN_FAKE_LIBCUDA_V2);
-  library.state().missing_symbol = "cuStreamGetId";
-  FIRN_ASSERT_OK_AND_ASSIGN(CudaApi api, LoadCudaApi(FIRN_FAKE_LIBCUDA_V2));
-  EXPECT_EQ(api.StreamGetId, nullptr);
+  for (const auto& [missing, version] : OptionalSymbols()) {
+    FakeDriverLibrary library(FIRN_FAKE_LIBCUDA_V2);
+    library.state().missing_symbol = missing;
+    FIRN_ASSERT_OK_AND_ASSIGN(const CudaApi api,
+                              LoadCudaApi(FIRN_FAKE_LIBCUDA_V2));
+    for (const auto& [symbol, found] : OptionalFound(api)) {
+      EXPECT_EQ(found, symbol != missing) << symbol << " without " << missing;
+    }
+  }
+}
 
-  library.state().missing_symbol = "cuGetErrorString";
-  FIRN_ASSERT_OK_AND_ASSIGN(api, LoadCudaApi(FIRN_FAKE_LIBCUDA_V2));
-  EXPECT_EQ(api.GetErrorString, nullptr);
-  EXPECT_NE(api.StreamGetId, nullptr);
+TEST(CudaLoaderTest, ALookupThatIsRefusedIsNotCalledAMissingFunction) {
+  for (const char* path : {FIRN_FAKE_LIBCUDA_V1, FIRN_FAKE_LIBCUDA_V2}) {
+    FakeDriverLibrary library(path);
+    library.state().lookup_result =
+        static_cast<int32_t>(DriverResult::kNotPermitted);
+    EXPECT_THAT(LoadCudaApi(path).status(),
+                StatusIs(absl::StatusCode::kUnavailable,
+                         EndsWith("refuses to look up cuDriverGetVersion: "
+                                  "CUDA_ERROR_NOT_PERMITTED (800)")));
+  }
 }
 
 TEST(CudaLoaderTest, WithoutTheNewLookupTheOldOneIsAsked) {

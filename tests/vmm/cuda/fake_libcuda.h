@@ -33,6 +33,8 @@ struct FakeCudaState {
   // how it says so: with a status, or by success without a function.
   std::string missing_symbol;
   bool missing_symbol_status = true;
+  // What cuGetProcAddress returns for every symbol instead of looking.
+  int32_t lookup_result = 0;
   // Results other than success, by the exported name of the function.
   std::map<std::string, int32_t> results;
 

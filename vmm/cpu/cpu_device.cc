@@ -1,0 +1,249 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "firn/vmm/cpu/cpu_device.h"
+
+#include <utility>
+
+namespace firn::cpu {
+namespace {
+
+// The driver API whose rules are kept: CUDA 13.0.
+constexpr int kDriverVersion = 13000;
+
+}  // namespace
+
+CpuDevice::~CpuDevice() {
+  // In a forked child there are no workers to wait for, and locks may be held
+  // by threads that do not exist: what the parent made stays as it is.
+  if (system_->in_forked_child()) {
+    new std::shared_ptr<CpuSystem>(std::move(system_));
+  }
+}
+
+DriverIdentity CpuDevice::identity() const {
+  DriverIdentity identity;
+  identity.backend = "cpu";
+  identity.device_name = system().options().device_name;
+  identity.device_ordinal = ordinal_;
+  identity.driver_version = kDriverVersion;
+  return identity;
+}
+
+DriverResult CpuDevice::DeviceGetCount(int32_t* count) {
+  return Make(
+      DriverCall::kDeviceGetCount,
+      [&] {
+        if (count == nullptr) return RefuseValue("the count must have a place");
+        *count = system().options().device_count;
+        return Allow();
+      },
+      count);
+}
+
+DriverResult CpuDevice::DeviceGetAttribute(int32_t* value,
+                                           DeviceAttribute attribute) {
+  return Make(
+      DriverCall::kDeviceGetAttribute,
+      [&] { return GetAttribute(value, attribute); }, value, attribute);
+}
+
+DriverResult CpuDevice::DeviceCanAccessPeer(int32_t* can_access, int32_t peer) {
+  return Make(
+      DriverCall::kDeviceCanAccessPeer,
+      [&] {
+        const CpuDriverOptions& options = system().options();
+        if (can_access == nullptr) {
+          return RefuseValue("the answer must have a place");
+        }
+        if (peer < 0 || peer >= options.device_count) {
+          return Refuse(DriverResult::kInvalidDevice,
+                        "the peer must be the ordinal of a device");
+        }
+        // A device is no peer of itself.
+        *can_access = options.peer_access && peer != ordinal_ ? 1 : 0;
+        return Allow();
+      },
+      can_access, peer);
+}
+
+DriverResult CpuDevice::MemGetAllocationGranularity(size_t* granularity_bytes,
+                                                    const AllocationProp* prop,
+                                                    GranularityKind kind) {
+  return Make(
+      DriverCall::kMemGetAllocationGranularity,
+      [&] { return memory().GetGranularity(granularity_bytes, prop, kind); },
+      granularity_bytes, prop, kind);
+}
+
+DriverResult CpuDevice::MemAddressReserve(DevicePtr* address, size_t bytes,
+                                          size_t alignment_bytes,
+                                          DevicePtr hint, uint64_t flags) {
+  return MakeMemoryCall(
+      DriverCall::kMemAddressReserve,
+      [&] {
+        return memory().Reserve(address, bytes, alignment_bytes, hint, flags);
+      },
+      address, bytes, alignment_bytes, hint, flags);
+}
+
+DriverResult CpuDevice::MemAddressFree(DevicePtr address, size_t bytes) {
+  return MakeMemoryCall(
+      DriverCall::kMemAddressFree,
+      [&] { return memory().Unreserve(address, bytes); }, address, bytes);
+}
+
+DriverResult CpuDevice::MemCreate(PhysicalHandle* handle, size_t bytes,
+                                  const AllocationProp* prop, uint64_t flags) {
+  return MakeMemoryCall(
+      DriverCall::kMemCreate,
+      [&] { return memory().Create(handle, bytes, prop, flags); }, handle,
+      bytes, prop, flags);
+}
+
+DriverResult CpuDevice::MemRelease(PhysicalHandle handle) {
+  return MakeMemoryCall(
+      DriverCall::kMemRelease,
+      [&] {
+        const Verdict verdict = memory().Release(handle);
+        system().ForgetFreedMemory();
+        return verdict;
+      },
+      handle);
+}
+
+DriverResult CpuDevice::MemMap(DevicePtr address, size_t bytes,
+                               size_t offset_bytes, PhysicalHandle handle,
+                               uint64_t flags) {
+  return MakeMemoryCall(
+      DriverCall::kMemMap,
+      [&] { return memory().Map(address, bytes, offset_bytes, handle, flags); },
+      address, bytes, offset_bytes, handle, flags);
+}
+
+DriverResult CpuDevice::MemUnmap(DevicePtr address, size_t bytes) {
+  return MakeMemoryCall(
+      DriverCall::kMemUnmap,
+      [&] {
+        const Verdict drained =
+            system().DrainFor(ordinal_, DriverCall::kMemUnmap);
+        if (!drained.ok()) return drained;
+        const Verdict verdict = memory().Unmap(address, bytes);
+        system().ForgetFreedMemory();
+        return verdict;
+      },
+      address, bytes);
+}
+
+DriverResult CpuDevice::MemSetAccess(DevicePtr address, size_t bytes,
+                                     const AccessDesc* descs, size_t count) {
+  return MakeMemoryCall(
+      DriverCall::kMemSetAccess,
+      [&] {
+        const Verdict drained =
+            system().DrainFor(ordinal_, DriverCall::kMemSetAccess);
+        return drained.ok() ? memory().SetAccess(address, bytes, descs, count)
+                            : drained;
+      },
+      address, bytes, descs, count);
+}
+
+DriverResult CpuDevice::MemGetAccess(AccessFlags* flags,
+                                     const MemLocation* location,
+                                     DevicePtr address) {
+  return Make(
+      DriverCall::kMemGetAccess,
+      [&] { return memory().GetAccess(flags, location, address); }, flags,
+      location, address);
+}
+
+DriverResult CpuDevice::MemRetainAllocationHandle(PhysicalHandle* handle,
+                                                  DevicePtr address) {
+  return MakeMemoryCall(
+      DriverCall::kMemRetainAllocationHandle,
+      [&] { return memory().Retain(handle, address); }, handle, address);
+}
+
+DriverResult CpuDevice::MemGetAllocationPropertiesFromHandle(
+    AllocationProp* prop, PhysicalHandle handle) {
+  return Make(
+      DriverCall::kMemGetAllocationPropertiesFromHandle,
+      [&] { return memory().GetProperties(prop, handle); }, prop, handle);
+}
+
+DriverResult CpuDevice::MemExportToShareableHandle(void* shareable,
+                                                   PhysicalHandle handle,
+                                                   ShareableHandleType type,
+                                                   uint64_t flags) {
+  return MakeMemoryCall(
+      DriverCall::kMemExportToShareableHandle,
+      [&] { return memory().Export(shareable, handle, type, flags); },
+      shareable, handle, type, flags);
+}
+
+DriverResult CpuDevice::MemImportFromShareableHandle(PhysicalHandle* handle,
+                                                     void* shareable,
+                                                     ShareableHandleType type) {
+  return MakeMemoryCall(
+      DriverCall::kMemImportFromShareableHandle,
+      [&] { return memory().Import(handle, shareable, type); }, handle,
+      shareable, type);
+}
+
+DriverResult CpuDevice::MemGetAddressRange(DevicePtr* base, size_t* bytes,
+                                           DevicePtr address) {
+  return Make(
+      DriverCall::kMemGetAddressRange,
+      [&] { return memory().GetAddressRange(base, bytes, address); }, base,
+      bytes, address);
+}
+
+DriverResult CpuDevice::PointerGetAttribute(void* data,
+                                            PointerAttribute attribute,
+                                            DevicePtr address) {
+  return Make(
+      DriverCall::kPointerGetAttribute,
+      [&] {
+        return memory().GetPointerAttribute(ordinal_, data, attribute, address);
+      },
+      data, attribute, address);
+}
+
+DriverResult CpuDevice::MemGetInfo(size_t* free_bytes, size_t* total_bytes) {
+  return Make(
+      DriverCall::kMemGetInfo,
+      [&] { return memory().GetInfo(ordinal_, free_bytes, total_bytes); },
+      free_bytes, total_bytes);
+}
+
+Verdict CpuDevice::GetAttribute(int32_t* value,
+                                DeviceAttribute attribute) const {
+  if (value == nullptr) return RefuseValue("the value must have a place");
+  switch (attribute) {
+    case DeviceAttribute::kUnifiedAddressing:
+    case DeviceAttribute::kVirtualMemoryManagement:
+    case DeviceAttribute::kPosixFileDescriptorHandles:
+    case DeviceAttribute::kGpuDirectRdmaWithVmm:
+    case DeviceAttribute::kHostNumaVirtualMemoryManagement:
+    case DeviceAttribute::kHostVirtualMemoryManagement:
+      *value = 1;
+      return Allow();
+    case DeviceAttribute::k64BitStreamMemOps:
+    case DeviceAttribute::kStreamWaitValueNor:
+      *value = system().real() ? 1 : 0;
+      return Allow();
+    case DeviceAttribute::kFabricHandles:
+    case DeviceAttribute::kHostNumaId:
+      *value = 0;
+      return Allow();
+    case DeviceAttribute::kComputeCapabilityMajor:
+      *value = 9;
+      return Allow();
+    case DeviceAttribute::kComputeCapabilityMinor:
+      *value = 0;
+      return Allow();
+  }
+  return RefuseValue("the attribute must be one that this driver knows");
+}
+
+}  // namespace firn::cpu

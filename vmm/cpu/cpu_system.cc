@@ -1,0 +1,233 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "firn/vmm/cpu/cpu_system.h"
+
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "firn/vmm/cpu/ghost_storage.h"
+#include "firn/vmm/cpu/real_storage.h"
+#include "firn/vmm/driver_status.h"
+
+namespace firn::cpu {
+namespace {
+
+MemoryOptions MemoryOptionsOf(const CpuDriverOptions& options,
+                              uint64_t device_granules) {
+  MemoryOptions memory;
+  memory.granularity_bytes = options.granularity_bytes;
+  memory.device_granules = device_granules;
+  memory.device_count = options.device_count;
+  memory.peer_access = options.peer_access;
+  memory.max_handles = options.max_handles;
+  memory.max_mappings = options.max_mappings;
+  memory.defect = options.defect;
+  return memory;
+}
+
+std::string WhyNot(const char* name, const WorkOrder& order,
+                   const Verdict& verdict) {
+  return absl::StrCat("the ", name, " at position ", order.position,
+                      " of stream ", order.stream_id, ": ", verdict.rule);
+}
+
+}  // namespace
+
+CpuSystem::CpuSystem(CpuDriverOptions options, uint64_t device_granules,
+                     std::unique_ptr<Backing> backing)
+    : options_(std::move(options)),
+      memory_(MemoryOptionsOf(options_, device_granules),
+              MakeStorage(std::move(backing))),
+      coherence_(options_.defect),
+      streams_(MakeStreamOptions()) {}
+
+CpuSystem::~CpuSystem() {
+  // What is left is parked, and what it waits for will never be written.
+  if (!streams_.Drain().empty()) shutting_down_.store(true);
+}
+
+StreamSetOptions CpuSystem::MakeStreamOptions() {
+  StreamSetOptions streams;
+  streams.device_count = options_.device_count;
+  // Without contents work takes no time.
+  streams.inline_when_idle = !real();
+  streams.parked_timeout = options_.parked_timeout;
+  streams.deadlock_timeout = options_.deadlock_timeout;
+  // Work notes what was unmapped before it was queued.
+  streams.stamp = [this] { return memory_.unmap_epoch(); };
+  streams.on_retired = [this](uint64_t id) { coherence_.ForgetStream(id); };
+  streams.is_lost = [this](int device) { return Abandoned(device); };
+  streams.defect = options_.defect;
+  return streams;
+}
+
+std::unique_ptr<Storage> CpuSystem::MakeStorage(
+    std::unique_ptr<Backing> backing) {
+  if (backing == nullptr) return std::make_unique<GhostStorage>();
+  return std::make_unique<RealStorage>(options_.granularity_bytes,
+                                       std::move(backing), &guard_,
+                                       [this] { return streams_.IsIdle(); });
+}
+
+Verdict CpuSystem::CheckHealth(int device) {
+  StickyError& health = health_[static_cast<size_t>(device)];
+  const DriverResult error = health.get();
+  if (error == DriverResult::kSuccess) return Allow();
+  if (options_.defect == CpuDefect::kStickyErrorForgotten) health.Forget();
+  // Not for a rule that this call breaks.
+  return Refuse(error, nullptr);
+}
+
+Verdict CpuSystem::DrainFor(int device, DriverCall call) {
+  const bool drains = options_.sync == CpuSync::kDraining ||
+                      options_.defect == CpuDefect::kUnmapWaitsInLazy;
+  if (!drains) return Allow();
+  const std::string stuck = streams_.Drain();
+  if (!stuck.empty()) {
+    Lose(device, DriverResult::kLaunchTimeout,
+         absl::StrCat("deadlock in ", DriverCallName(call),
+                      ": the call waits for work that does not end: ", stuck));
+  }
+  return CheckHealth(device);
+}
+
+void CpuSystem::ForgetFreedMemory() {
+  for (const uint64_t memory_id : memory_.TakeFreedMemory()) {
+    coherence_.Forget(memory_id);
+  }
+}
+
+Verdict CpuSystem::Enqueue(int device, StreamHandle stream, const char* name,
+                           std::vector<AccessRange> ranges,
+                           std::function<void()> body) {
+  StreamWork work;
+  work.name = name;
+  work.run = [this, device, name, ranges = std::move(ranges),
+              body = std::move(body)](const WorkOrder& order) {
+    Run(device, name, ranges, order, body);
+  };
+  return streams_.Enqueue(device, stream, std::move(work));
+}
+
+Verdict CpuSystem::EnqueueWait(int device, StreamHandle stream,
+                               const AccessRange& range,
+                               std::function<bool()> satisfied,
+                               std::string waits_for) {
+  const auto check = [this, device, range](uint64_t queued_epoch) {
+    return memory_.CheckAccess(device, {&range, 1}, queued_epoch,
+                               /*physical=*/nullptr);
+  };
+  StreamWork work;
+  work.name = "value wait";
+  work.waits_for = std::move(waits_for);
+  work.ready = [this, device, check,
+                satisfied = std::move(satisfied)](uint64_t queued_epoch) {
+    // What can never be satisfied waits no longer: run() says why.
+    if (Abandoned(device) || !check(queued_epoch).ok()) return true;
+    FaultGuard::Scope scope(&guard_, &health_[static_cast<size_t>(device)]);
+    return satisfied();
+  };
+  work.run = [this, device, check](const WorkOrder& order) {
+    if (Abandoned(device)) return;
+    const Verdict verdict = check(order.queued_stamp);
+    if (!verdict.ok()) {
+      Lose(device, DriverResult::kIllegalAddress,
+           WhyNot("value wait", order, verdict));
+    }
+  };
+  return streams_.Enqueue(device, stream, std::move(work));
+}
+
+void CpuSystem::Run(int device, const char* name,
+                    const std::vector<AccessRange>& ranges,
+                    const WorkOrder& order, const std::function<void()>& body) {
+  // A lost device runs nothing more.
+  if (Abandoned(device)) return;
+  std::vector<PhysicalRange> physical;
+  const Verdict before =
+      memory_.CheckAccess(device, ranges, order.queued_stamp,
+                          options_.check_coherence ? &physical : nullptr);
+  if (!before.ok()) {
+    Lose(device, DriverResult::kIllegalAddress, WhyNot(name, order, before));
+    return;
+  }
+  if (!physical.empty()) {
+    const std::string conflict = coherence_.Begin(order, name, physical);
+    if (!conflict.empty()) {
+      Lose(device, DriverResult::kLaunchFailed, conflict);
+      return;
+    }
+  }
+  if (!real()) return;
+  {
+    FaultGuard::Scope scope(&guard_, &health_[static_cast<size_t>(device)]);
+    body();
+    if (scope.fault_address() != 0) {
+      ReportLoss(device, DriverResult::kIllegalAddress,
+                 absl::StrCat("the ", name, " at position ", order.position,
+                              " of stream ", order.stream_id, " accessed 0x",
+                              absl::Hex(scope.fault_address()),
+                              ", which is not mapped or not accessible so"));
+      return;
+    }
+  }
+  // What is unmapped under running work may not fault: something else may be
+  // mapped there by now.
+  const Verdict after =
+      memory_.CheckAccess(device, ranges, order.queued_stamp, nullptr);
+  if (!after.ok()) {
+    Lose(device, DriverResult::kIllegalAddress, WhyNot(name, order, after));
+  }
+}
+
+void CpuSystem::Lose(int device, DriverResult error, absl::string_view why) {
+  if (health_[static_cast<size_t>(device)].Latch(error)) {
+    ReportLoss(device, error, why);
+  }
+}
+
+void CpuSystem::ReportLoss(int device, DriverResult error,
+                           absl::string_view why) {
+  const std::string line = Line(
+      device,
+      absl::StrCat("the device is lost: ", DriverResultName(error), ": ", why));
+  {
+    MutexLock lock(&report_mutex_);
+    last_loss_ = line;
+  }
+  if (options_.report) {
+    options_.report(line);
+  } else {
+    std::fprintf(stderr, "%s\n", line.c_str());
+  }
+}
+
+void CpuSystem::ReportMisuse(int device, const DriverCallArgs& args,
+                             const Verdict& verdict) {
+  const Misuse misuse{device, args, verdict};
+  if (options_.report) options_.report(Line(misuse));
+  MutexLock lock(&report_mutex_);
+  last_misuse_ = misuse;
+  last_loss_.clear();
+}
+
+std::string CpuSystem::last_report() {
+  MutexLock lock(&report_mutex_);
+  if (!last_loss_.empty()) return last_loss_;
+  return last_misuse_.has_value() ? Line(*last_misuse_) : "";
+}
+
+std::string CpuSystem::Line(int device, absl::string_view text) const {
+  return absl::StrCat(options_.device_name, ", device ", device, ": ", text);
+}
+
+std::string CpuSystem::Line(const Misuse& misuse) const {
+  return Line(misuse.device,
+              absl::StrCat(FormatDriverCall(misuse.args), " = ",
+                           DriverResultName(misuse.verdict.result), ": ",
+                           misuse.verdict.rule));
+}
+
+}  // namespace firn::cpu

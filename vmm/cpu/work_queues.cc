@@ -1,0 +1,289 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "firn/vmm/cpu/work_queues.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+namespace firn::cpu {
+
+class WorkQueues::CallerWaits {
+ public:
+  explicit CallerWaits(WorkQueues* queues)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(queues->mutex_)
+      : queues_(queues),
+        stream_(ThisThreadRuns().queues == queues ? ThisThreadRuns().stream
+                                                  : nullptr) {
+    if (stream_ == nullptr) return;
+    queues->SetHead(stream_, OperationState::kWaitsInDriver);
+  }
+  ~CallerWaits() {
+    if (stream_ == nullptr) return;
+    queues_->mutex_.AssertHeld();
+    queues_->SetHead(stream_, OperationState::kRuns);
+  }
+  CallerWaits(const CallerWaits&) = delete;
+  CallerWaits& operator=(const CallerWaits&) = delete;
+
+ private:
+  WorkQueues* const queues_;
+  Stream* const stream_;
+};
+
+WorkQueues::WorkQueues(const WorkQueuesOptions& options) : options_(options) {}
+
+void WorkQueues::Finish() {
+  std::vector<StreamRef> streams;
+  {
+    MutexLock lock(&mutex_);
+    for (const auto& [id, stream] : streams_) {
+      stream->closed = true;
+      stream->wake.Signal();
+      streams.push_back(stream);
+    }
+  }
+  for (const StreamRef& stream : streams) {
+    if (stream->worker.joinable()) stream->worker.join();
+  }
+}
+
+StreamRef WorkQueues::AddStream(const StreamIdentity& identity,
+                                uint64_t shown_id) {
+  Reap();
+  auto stream = std::make_shared<Stream>(identity, shown_id);
+  streams_.emplace(identity.id, stream);
+  return stream;
+}
+
+void WorkQueues::Close(Stream* stream) {
+  stream->closed = true;
+  stream->wake.Signal();
+  Reap();
+}
+
+void WorkQueues::Append(Stream* stream, StreamWork work,
+                        std::vector<PointRef> waits_for) {
+  auto operation = std::make_unique<StreamOperation>();
+  operation->work = std::move(work);
+  operation->waits_for = std::move(waits_for);
+  AddImplicitWaits(*stream, operation.get());
+  AppendOperation(stream, std::move(operation));
+}
+
+void WorkQueues::AppendOperation(Stream* stream,
+                                 std::unique_ptr<StreamOperation> operation) {
+  operation->seen = Join(host_seen_, operation->seen);
+  operation->sequence = total_enqueued_++;
+  if (options_.stamp != nullptr) operation->queued_stamp = options_.stamp();
+  stream->Append(std::move(operation));
+}
+
+PointRef WorkQueues::RecordPoint(Stream* stream) {
+  // Recording takes a place of its own only if there is something besides the
+  // stream's own work to wait for, or to know of.
+  auto record = std::make_unique<StreamOperation>();
+  record->work.name = "event record";
+  AddImplicitWaits(*stream, record.get());
+  if (!record->waits_for.empty() ||
+      (!KnowsAll(host_seen_, record->seen) &&
+       !(stream->idle() && KnowsAll(stream->seen, record->seen)))) {
+    AppendOperation(stream, std::move(record));
+  }
+  return stream->PointAtEnd();
+}
+
+void WorkQueues::AppendWait(Stream* stream, const PointRef& point) {
+  // A stream is in order with itself, and all work with what the host knows.
+  if (point->stream_id == stream->identity.id ||
+      (point->complete &&
+       Knows(host_seen_, point->stream_id, point->position))) {
+    return;
+  }
+  StreamWork wait;
+  wait.name = "event wait";
+  Append(stream, std::move(wait), {point});
+}
+
+bool WorkQueues::QueryStream(Stream* stream) {
+  const std::vector<PointRef> ends = EndsOf(stream);
+  for (const PointRef& end : ends) {
+    if (!end->complete) return false;
+  }
+  for (const PointRef& end : ends) Observe(*end);
+  return true;
+}
+
+void WorkQueues::WaitForStream(Stream* stream) { WaitForAll(EndsOf(stream)); }
+
+void WorkQueues::WaitForDevice(absl::optional<int> device) {
+  const uint64_t enqueued = total_enqueued_;
+  std::vector<PointRef> ends;
+  for (const auto& [id, stream] : streams_) {
+    if (device.has_value() && stream->identity.device != *device) continue;
+    AddEnd(stream.get(), &ends);
+  }
+  WaitForAll(ends);
+  if (!device.has_value()) all_seen_at_ = std::max(all_seen_at_, enqueued);
+}
+
+bool WorkQueues::QueryPoint(const PointRef& point) {
+  if (!point->complete) return false;
+  Observe(*point);
+  return true;
+}
+
+void WorkQueues::WaitForPoint(const PointRef& point) { WaitForAll({point}); }
+
+void WorkQueues::WaitForAll(const std::vector<PointRef>& points) {
+  const CallerWaits waits(this);
+  for (const PointRef& point : points) {
+    while (!point->complete) progress_.Wait(&mutex_);
+    Observe(*point);
+  }
+}
+
+void WorkQueues::Observe(const StreamPoint& point) {
+  if (Knows(host_seen_, point.stream_id, point.position)) return;
+  host_seen_ =
+      Join(Join(host_seen_, point.seen), point.stream_id, point.position);
+}
+
+void WorkQueues::AddImplicitWaits(const Stream& stream,
+                                  StreamOperation* operation) {
+  if (!stream.identity.blocking) return;
+  for (const auto& [id, other] : streams_) {
+    if (!stream.IsImplicitlyAfter(*other)) continue;
+    if (!other->idle()) {
+      operation->waits_for.push_back(other->PointAtEnd());
+    } else if (!Knows(host_seen_, id, other->completed)) {
+      operation->seen =
+          Join(Join(operation->seen, other->seen), id, other->completed);
+    }
+  }
+}
+
+std::vector<PointRef> WorkQueues::EndsOf(Stream* stream) {
+  std::vector<PointRef> ends;
+  AddEnd(stream, &ends);
+  if (!stream->identity.legacy) return ends;
+  for (const auto& [id, other] : streams_) {
+    if (stream->IsImplicitlyAfter(*other)) AddEnd(other.get(), &ends);
+  }
+  return ends;
+}
+
+void WorkQueues::AddEnd(Stream* stream, std::vector<PointRef>* ends) {
+  if (stream->idle() &&
+      Knows(host_seen_, stream->identity.id, stream->completed)) {
+    return;
+  }
+  ends->push_back(stream->PointAtEnd());
+}
+
+std::string WorkQueues::Drain() {
+  if (idle() && all_seen_at_ == total_enqueued_) return "";
+  const uint64_t enqueued = total_enqueued_;
+  std::vector<PointRef> ends;
+  for (const auto& [id, stream] : streams_) AddEnd(stream.get(), &ends);
+  const CallerWaits waits(this);
+  ++drainers_;
+  DeadlockWatch watch(options_.parked_timeout, options_.deadlock_timeout,
+                      absl::Now(), Progress());
+  std::string deadlock;
+  for (const PointRef& end : ends) {
+    while (!end->complete && deadlock.empty()) {
+      const absl::Duration patience = watch.Patience(absl::Now(), Progress());
+      if (patience == absl::ZeroDuration()) {
+        deadlock = Describe();
+      } else {
+        progress_.WaitWithTimeout(&mutex_, patience);
+      }
+    }
+    if (!deadlock.empty()) break;
+    Observe(*end);
+  }
+  --drainers_;
+  if (deadlock.empty()) all_seen_at_ = std::max(all_seen_at_, enqueued);
+  return deadlock;
+}
+
+WorkProgress WorkQueues::Progress() const {
+  WorkProgress progress;
+  progress.completed = total_completed_;
+  progress.activity = activity_;
+  progress.all_parked =
+      std::all_of(streams_.begin(), streams_.end(), [](const auto& entry) {
+        return entry.second->idle() || IsParked(entry.second->head);
+      });
+  return progress;
+}
+
+std::string WorkQueues::Describe() const {
+  std::vector<StuckStream> stuck;
+  for (const auto& [id, stream] : streams_) {
+    if (stream->idle()) continue;
+    const StreamWork& work = stream->queue.front()->work;
+    StuckStream entry;
+    entry.stream_id = stream->shown_id;
+    entry.device = stream->identity.device;
+    entry.operation = stream->completed + 1;
+    entry.operations = stream->enqueued;
+    entry.name = work.name;
+    entry.state = stream->head;
+    if (stream->head == OperationState::kWaitsForCondition) {
+      entry.waits_for = work.waits_for;
+    } else if (stream->head == OperationState::kWaitsForStream) {
+      // A stream with work to do is there.
+      entry.waits_for = absl::StrCat(
+          "stream ",
+          streams_.find(stream->head_waits_for_id)->second->shown_id);
+    }
+    stuck.push_back(std::move(entry));
+  }
+  return DescribeDeadlock(std::move(stuck));
+}
+
+void WorkQueues::Reap() {
+  uint64_t oldest_unfinished = total_enqueued_;
+  for (const auto& [id, stream] : streams_) {
+    if (stream->queue.empty()) continue;
+    oldest_unfinished =
+        std::min(oldest_unfinished, stream->queue.front()->sequence);
+  }
+  bool any_retired = false;
+  for (auto it = streams_.begin(); it != streams_.end();) {
+    Stream& stream = *it->second;
+    ++it;
+    if (!stream.closed || !stream.idle() || stream.claimed) continue;
+    if (stream.worker.joinable()) {
+      if (!stream.finished) continue;
+      stream.worker.join();
+    }
+    if (!Knows(host_seen_, stream.identity.id, stream.completed)) continue;
+    // From now on, whatever is queued comes after all of the stream's work.
+    if (!stream.observed_at.has_value()) stream.observed_at = total_enqueued_;
+    if (oldest_unfinished < *stream.observed_at) continue;
+    const uint64_t retired_id = stream.identity.id;
+    it = streams_.erase(std::prev(it));
+    if (options_.on_retired != nullptr) options_.on_retired(retired_id);
+    any_retired = true;
+  }
+  if (!any_retired) return;
+  // Points and operations made before may bring the streams back into clocks,
+  // until next time.
+  const auto is_alive = [&](uint64_t id) {
+    mutex_.AssertHeld();
+    return streams_.contains(id);
+  };
+  host_seen_ = Restrict(host_seen_, is_alive);
+  for (const auto& [id, stream] : streams_) {
+    stream->seen = Restrict(stream->seen, is_alive);
+  }
+}
+
+}  // namespace firn::cpu

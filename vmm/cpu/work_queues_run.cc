@@ -1,0 +1,141 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The part of WorkQueues that works the queues off.
+
+#include <algorithm>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "firn/vmm/cpu/work_queues.h"
+
+namespace firn::cpu {
+namespace {
+
+// How often a condition is asked for that anything may make true.
+constexpr absl::Duration kShortestPause = absl::Microseconds(20);
+constexpr absl::Duration kLongestPause = absl::Milliseconds(1);
+
+}  // namespace
+
+WorkQueues::Running& WorkQueues::ThisThreadRuns() {
+  thread_local Running running;
+  return running;
+}
+
+void WorkQueues::Kick(const StreamRef& stream_ref) {
+  // The stream may be destroyed while its work is run here.
+  const StreamRef stream = stream_ref;
+  if (stream->claimed || stream->queue.empty()) return;
+  // Work without anything to run takes no thread either.
+  const auto may_run_here = [&](const StreamOperation& operation) {
+    return operation.CanRunAtOnce() &&
+           (options_.inline_when_idle || operation.work.run == nullptr);
+  };
+  stream->claimed = true;
+  while (!stream->queue.empty() && may_run_here(*stream->queue.front())) {
+    RunFirst(stream.get());
+  }
+  stream->claimed = false;
+  if (stream->queue.empty() && !stream->closed) return;
+  if (stream->worker.joinable()) {
+    stream->wake.Signal();
+  } else if (!stream->queue.empty()) {
+    // The worker is joined before the stream goes, so a plain pointer will do.
+    stream->worker = std::thread(&WorkQueues::RunWorker, this, stream.get());
+  }
+}
+
+void WorkQueues::RunWorker(Stream* stream) {
+  mutex_.Lock();
+  while (true) {
+    while (stream->claimed || (stream->queue.empty() && !stream->closed)) {
+      stream->wake.Wait(&mutex_);
+    }
+    if (stream->queue.empty()) break;
+    stream->claimed = true;
+    AwaitTurn(stream);
+    RunFirst(stream);
+    stream->claimed = false;
+  }
+  stream->finished = true;
+  mutex_.Unlock();
+}
+
+void WorkQueues::AwaitTurn(Stream* stream) {
+  StreamOperation& operation = *stream->queue.front();
+  for (const PointRef& point : operation.waits_for) {
+    if (point->complete) continue;
+    stream->head_waits_for_id = point->stream_id;
+    SetHead(stream, OperationState::kWaitsForStream);
+    while (!point->complete) progress_.Wait(&mutex_);
+  }
+  if (operation.work.ready == nullptr) return;
+  SetHead(stream, OperationState::kWaitsForCondition);
+  absl::Duration pause = kShortestPause;
+  while (true) {
+    const uint64_t completed_before = total_completed_;
+    mutex_.Unlock();
+    const bool ready = operation.work.ready(operation.queued_stamp);
+    mutex_.Lock();
+    if (ready) break;
+    if (total_completed_ != completed_before) continue;
+    progress_.WaitWithTimeout(&mutex_, pause);
+    pause = total_completed_ == completed_before
+                ? std::min(2 * pause, kLongestPause)
+                : kShortestPause;
+  }
+  // Whoever made it true, the host or a stream, did so after all that had
+  // completed there by then, and nobody can say who it was. So all that is
+  // complete counts as seen, which includes what the host knows. The operation
+  // itself that made it true may still be running, and does not.
+  operation.seen = Join(operation.seen, AllComplete());
+}
+
+void WorkQueues::RunFirst(Stream* stream) {
+  StreamOperation& operation = *stream->queue.front();
+  const WorkClock seen = stream->SeenByFirst();
+  SetHead(stream, OperationState::kRuns);
+  if (operation.work.run != nullptr || operation.work.ready != nullptr) {
+    WorkOrder order;
+    order.stream_id = stream->identity.id;
+    order.position = stream->completed + 1;
+    order.queued_stamp = operation.queued_stamp;
+    order.seen = seen;
+    auto run = std::move(operation.work.run);
+    auto ready = std::move(operation.work.ready);
+    mutex_.Unlock();
+    Running& running = ThisThreadRuns();
+    const Running outer = running;
+    running.queues = this;
+    running.stream = stream;
+    if (run != nullptr) run(order);
+    // What the work holds goes before it counts as complete.
+    run = nullptr;
+    ready = nullptr;
+    running = outer;
+    mutex_.Lock();
+  }
+  ++total_completed_;
+  stream->CompleteFirst(seen);
+  SetHead(stream, OperationState::kNotStarted);
+  progress_.SignalAll();
+}
+
+void WorkQueues::SetHead(Stream* stream, OperationState state) {
+  stream->head = state;
+  ++activity_;
+  if (drainers_ != 0 && IsParked(state)) progress_.SignalAll();
+}
+
+WorkClock WorkQueues::AllComplete() const {
+  auto complete = std::make_shared<SeenWork>();
+  for (const auto& [id, stream] : streams_) {
+    if (stream->completed != 0) complete->emplace(id, stream->completed);
+  }
+  return complete;
+}
+
+}  // namespace firn::cpu
