@@ -1,0 +1,123 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "firn/vmm/cpu/libcuda/contexts.h"
+
+namespace firn::libcuda {
+namespace {
+
+// Handles are numbers that point nowhere.
+constexpr uintptr_t kFirstHandle = 0xF1000000;
+constexpr uintptr_t kHandleStride = 16;
+
+// Without a destructor, so that calls from other thread-local objects'
+// destructors find it whole; and small: the thread-local memory of a library
+// that is opened at run time comes out of a reserve of about a kibibyte.
+struct ContextStack {
+  static constexpr size_t kMaxDepth = 32;
+  size_t depth = 0;
+  CudaContext contexts[kMaxDepth] = {};
+};
+thread_local ContextStack thread_stack;
+
+}  // namespace
+
+Contexts::Contexts() {
+  for (std::atomic<int8_t>& device : devices_) {
+    device.store(kNoDevice, std::memory_order_relaxed);
+  }
+}
+
+CudaContext Contexts::HandleOf(size_t index) {
+  return reinterpret_cast<CudaContext>(kFirstHandle + index * kHandleStride);
+}
+
+size_t Contexts::IndexOf(CudaContext context) {
+  const uintptr_t offset = reinterpret_cast<uintptr_t>(context) - kFirstHandle;
+  if (offset % kHandleStride != 0 || offset / kHandleStride >= kCapacity) {
+    return kCapacity;
+  }
+  return offset / kHandleStride;
+}
+
+CudaContext Contexts::Retain(int device) {
+  const auto index = static_cast<size_t>(device);
+  MutexLock lock(&mutex_);
+  ++retained_[index];
+  devices_[index].store(static_cast<int8_t>(device));
+  return HandleOf(index);
+}
+
+DriverResult Contexts::Release(int device) {
+  const auto index = static_cast<size_t>(device);
+  MutexLock lock(&mutex_);
+  if (retained_[index] == 0) return DriverResult::kInvalidContext;
+  --retained_[index];
+  if (retained_[index] == 0) devices_[index].store(kNoDevice);
+  return DriverResult::kSuccess;
+}
+
+bool Contexts::IsRetained(int device) {
+  MutexLock lock(&mutex_);
+  return retained_[static_cast<size_t>(device)] != 0;
+}
+
+uint32_t Contexts::PrimaryFlags(int device) {
+  MutexLock lock(&mutex_);
+  return flags_[static_cast<size_t>(device)];
+}
+
+void Contexts::SetPrimaryFlags(int device, uint32_t flags) {
+  MutexLock lock(&mutex_);
+  flags_[static_cast<size_t>(device)] = flags;
+}
+
+DriverResult Contexts::Create(CudaContext* context, int device,
+                              uint32_t flags) {
+  MutexLock lock(&mutex_);
+  if (made_ == kCapacity) return DriverResult::kOutOfMemory;
+  const size_t index = made_++;
+  flags_[index] = flags;
+  devices_[index].store(static_cast<int8_t>(device));
+  *context = HandleOf(index);
+  return DriverResult::kSuccess;
+}
+
+DriverResult Contexts::Destroy(CudaContext context) {
+  const size_t index = IndexOf(context);
+  if (index < kMaxCpuDevices || index == kCapacity) {
+    return DriverResult::kInvalidContext;
+  }
+  const int8_t device = devices_[index].exchange(kNoDevice);
+  return device == kNoDevice ? DriverResult::kInvalidContext
+                             : DriverResult::kSuccess;
+}
+
+int Contexts::DeviceOf(CudaContext context) const {
+  const size_t index = IndexOf(context);
+  return index == kCapacity ? kNoDevice : devices_[index].load();
+}
+
+uint32_t Contexts::FlagsOf(CudaContext context) {
+  MutexLock lock(&mutex_);
+  return flags_[IndexOf(context)];
+}
+
+CudaContext Contexts::Current() {
+  return thread_stack.depth == 0
+             ? nullptr
+             : thread_stack.contexts[thread_stack.depth - 1];
+}
+
+bool Contexts::Push(CudaContext context) {
+  if (thread_stack.depth == ContextStack::kMaxDepth) return false;
+  thread_stack.contexts[thread_stack.depth++] = context;
+  return true;
+}
+
+CudaContext Contexts::Pop() {
+  if (thread_stack.depth == 0) return nullptr;
+  return thread_stack.contexts[--thread_stack.depth];
+}
+
+}  // namespace firn::libcuda
