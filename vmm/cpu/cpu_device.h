@@ -130,8 +130,9 @@ class CpuDevice final : public CpuDriver {
   DriverResult MakeWait(DriverCall call, const Body& body, Args... args);
   // A copy or fill: as a kernel, but an address that is bad at once is refused
   // and not fatal.
+  template <typename Body>
   Verdict Transfer(StreamHandle stream, const char* name,
-                   std::vector<AccessRange> ranges, std::function<void()> body);
+                   std::vector<AccessRange> ranges, Body body);
   template <typename Value>
   Verdict WaitValue(StreamHandle stream, DevicePtr address, Value value,
                     uint32_t flags);

@@ -20,6 +20,19 @@ bool Overlap(DevicePtr a, DevicePtr b, uint64_t bytes) {
 
 }  // namespace
 
+template <typename Body>
+Verdict CpuDevice::Transfer(StreamHandle stream, const char* name,
+                            std::vector<AccessRange> ranges, Body body) {
+  const Verdict known = streams().CheckStream(ordinal_, stream);
+  if (!known.ok()) return known;
+  if (ranges.front().bytes == 0) return Allow();
+  const Verdict permitted = memory().CheckAccess(
+      ordinal_, ranges, memory().unmap_epoch(), /*physical=*/nullptr);
+  if (!permitted.ok() || system().WorkTakesNoTime()) return permitted;
+  return system().Enqueue(ordinal_, stream, name, std::move(ranges),
+                          std::move(body));
+}
+
 DriverResult CpuDevice::MemcpyDtoDAsync(DevicePtr dst, DevicePtr src,
                                         size_t bytes, StreamHandle stream) {
   return Make(
@@ -271,19 +284,6 @@ DriverResult CpuDevice::LaunchKernel(StreamHandle stream,
   return system()
       .Enqueue(ordinal_, stream, "kernel", std::move(ranges), std::move(body))
       .result;
-}
-
-Verdict CpuDevice::Transfer(StreamHandle stream, const char* name,
-                            std::vector<AccessRange> ranges,
-                            std::function<void()> body) {
-  const Verdict known = streams().CheckStream(ordinal_, stream);
-  if (!known.ok()) return known;
-  if (ranges.front().bytes == 0) return Allow();
-  const Verdict permitted = memory().CheckAccess(
-      ordinal_, ranges, memory().unmap_epoch(), /*physical=*/nullptr);
-  if (!permitted.ok()) return permitted;
-  return system().Enqueue(ordinal_, stream, name, std::move(ranges),
-                          std::move(body));
 }
 
 Verdict CpuDevice::CheckValue(StreamHandle stream, const AccessRange& range) {

@@ -72,7 +72,7 @@ struct CpuDriverOptions {
   absl::Duration deadlock_timeout = absl::Seconds(10);
 
   // Report reads through one address of what unordered work writes through
-  // another; the device is lost (kLaunchFailed).
+  // another; the device is lost (kLaunchFailed). Real storage only.
   bool check_coherence = true;
   // Count the calls that change handles, mappings and access among those that
   // must not be made while a capture forbids unsafe calls. Nothing says

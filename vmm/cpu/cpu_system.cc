@@ -38,6 +38,8 @@ std::string WhyNot(const char* name, const WorkOrder& order,
 CpuSystem::CpuSystem(CpuDriverOptions options, uint64_t device_granules,
                      std::unique_ptr<Backing> backing)
     : options_(std::move(options)),
+      drains_(options_.sync == CpuSync::kDraining ||
+              options_.defect == CpuDefect::kUnmapWaitsInLazy),
       memory_(MemoryOptionsOf(options_, device_granules),
               MakeStorage(std::move(backing))),
       coherence_(options_.defect),
@@ -71,19 +73,15 @@ std::unique_ptr<Storage> CpuSystem::MakeStorage(
                                        [this] { return streams_.IsIdle(); });
 }
 
-Verdict CpuSystem::CheckHealth(int device) {
+Verdict CpuSystem::RefuseLost(int device) {
   StickyError& health = health_[static_cast<size_t>(device)];
   const DriverResult error = health.get();
-  if (error == DriverResult::kSuccess) return Allow();
   if (options_.defect == CpuDefect::kStickyErrorForgotten) health.Forget();
   // Not for a rule that this call breaks.
   return Refuse(error, nullptr);
 }
 
-Verdict CpuSystem::DrainFor(int device, DriverCall call) {
-  const bool drains = options_.sync == CpuSync::kDraining ||
-                      options_.defect == CpuDefect::kUnmapWaitsInLazy;
-  if (!drains) return Allow();
+Verdict CpuSystem::Drain(int device, DriverCall call) {
   const std::string stuck = streams_.Drain();
   if (!stuck.empty()) {
     Lose(device, DriverResult::kLaunchTimeout,
@@ -93,7 +91,7 @@ Verdict CpuSystem::DrainFor(int device, DriverCall call) {
   return CheckHealth(device);
 }
 
-void CpuSystem::ForgetFreedMemory() {
+void CpuSystem::ForgetFreed() {
   for (const uint64_t memory_id : memory_.TakeFreedMemory()) {
     coherence_.Forget(memory_id);
   }
@@ -145,10 +143,12 @@ void CpuSystem::Run(int device, const char* name,
                     const WorkOrder& order, const std::function<void()>& body) {
   // A lost device runs nothing more.
   if (Abandoned(device)) return;
+  // Without contents no byte can be stale.
+  const bool checks_coherence = real() && options_.check_coherence;
   std::vector<PhysicalRange> physical;
   const Verdict before =
       memory_.CheckAccess(device, ranges, order.queued_stamp,
-                          options_.check_coherence ? &physical : nullptr);
+                          checks_coherence ? &physical : nullptr);
   if (!before.ok()) {
     Lose(device, DriverResult::kIllegalAddress, WhyNot(name, order, before));
     return;

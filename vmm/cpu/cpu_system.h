@@ -65,7 +65,10 @@ class CpuSystem {
     return CheckHealth(device);
   }
   // The sticky error alone.
-  Verdict CheckHealth(int device);
+  Verdict CheckHealth(int device) {
+    return health_[static_cast<size_t>(device)].latched() ? RefuseLost(device)
+                                                          : Allow();
+  }
   bool in_forked_child() const { return fork_watch_.in_child(); }
 
   // Whether a capture forbids the calling thread to change handles, mappings
@@ -76,10 +79,19 @@ class CpuSystem {
   }
   // In the draining mode, waits for all work; a deadlock loses `device`, and
   // names `call`.
-  Verdict DrainFor(int device, DriverCall call);
+  Verdict DrainFor(int device, DriverCall call) {
+    return drains_ ? Drain(device, call) : Allow();
+  }
   // Keeps the books of memory that went back.
-  void ForgetFreedMemory();
+  void ForgetFreedMemory() {
+    if (memory_.has_freed_memory()) ForgetFreed();
+  }
 
+  // Whether work that was found right would be over before its call returns:
+  // there are no contents, and nothing to wait for.
+  bool WorkTakesNoTime() {
+    return !real() && !streams_.HasCapture() && streams_.IsIdle();
+  }
   // Queues work that accesses `ranges` as `device`.
   Verdict Enqueue(int device, StreamHandle stream, const char* name,
                   std::vector<AccessRange> ranges, std::function<void()> body);
@@ -100,6 +112,9 @@ class CpuSystem {
   };
 
   StreamSetOptions MakeStreamOptions();
+  Verdict RefuseLost(int device);
+  Verdict Drain(int device, DriverCall call);
+  void ForgetFreed();
   std::unique_ptr<Storage> MakeStorage(std::unique_ptr<Backing> backing);
   // Whether work is over without having run.
   bool Abandoned(int device) const {
@@ -117,6 +132,8 @@ class CpuSystem {
   std::string Line(const Misuse& misuse) const;
 
   const CpuDriverOptions options_;
+  // Whether MemUnmap and MemSetAccess wait for work.
+  const bool drains_;
   const ForkWatch fork_watch_;
   std::array<StickyError, kMaxCpuDevices> health_;
   std::atomic<bool> shutting_down_{false};

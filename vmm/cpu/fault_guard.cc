@@ -30,13 +30,11 @@ FaultGuard* all_guards ABSL_GUARDED_BY(guards_lock) = nullptr;
 
 }  // namespace
 
-void SignalSafeLock::Lock() {
-  while (held_.exchange(true, std::memory_order_acquire)) {
+void SignalSafeLock::LockSlowly() {
+  do {
     syscall(SYS_sched_yield);
-  }
+  } while (held_.exchange(true, std::memory_order_acquire));
 }
-
-void SignalSafeLock::Unlock() { held_.store(false, std::memory_order_release); }
 
 FaultGuard::Scope::Scope(FaultGuard* guard, StickyError* error)
     : guard_(guard), error_(error), outer_(running_scope) {

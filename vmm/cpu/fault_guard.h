@@ -24,10 +24,16 @@ namespace firn::cpu {
 // holds it must neither touch device memory nor take another lock.
 class ABSL_LOCKABLE SignalSafeLock {
  public:
-  void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION();
-  void Unlock() ABSL_UNLOCK_FUNCTION();
+  void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() {
+    if (held_.exchange(true, std::memory_order_acquire)) LockSlowly();
+  }
+  void Unlock() ABSL_UNLOCK_FUNCTION() {
+    held_.store(false, std::memory_order_release);
+  }
 
  private:
+  void LockSlowly();
+
   std::atomic<bool> held_{false};
 };
 

@@ -107,6 +107,10 @@ class StreamSet {
   Verdict CheckStream(int device, StreamHandle stream);
   // Queues work; or records it, if the stream is captured.
   Verdict Enqueue(int device, StreamHandle stream, StreamWork work);
+  // Whether any stream is captured.
+  bool HasCapture() const {
+    return ongoing_captures_.load(std::memory_order_relaxed) != 0;
+  }
   // InHostFunction() is true while it runs.
   Verdict EnqueueHostFunction(int device, StreamHandle stream,
                               HostFunction function, void* user_data);
@@ -118,7 +122,7 @@ class StreamSet {
   // invalidates the captures that do.
   Verdict AdmitUnsafeCall() {
     // On the path of every call on memory: most often there are no captures.
-    if (ongoing_captures_.load(std::memory_order_relaxed) == 0) return Allow();
+    if (!HasCapture()) return Allow();
     return AdmitUnsafeCallInCapture();
   }
 
