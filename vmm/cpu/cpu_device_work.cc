@@ -278,12 +278,18 @@ DriverResult CpuDevice::GraphDestroy(GraphHandle graph) {
 DriverResult CpuDevice::LaunchKernel(StreamHandle stream,
                                      std::vector<KernelRange> ranges,
                                      std::function<void()> body) {
-  const Verdict callable = system().CheckCallable(ordinal_);
-  if (!callable.ok()) return callable.result;
-  if (body == nullptr) return DriverResult::kInvalidValue;
-  return system()
-      .Enqueue(ordinal_, stream, "kernel", std::move(ranges), std::move(body))
-      .result;
+  Verdict verdict = system().CheckCallable(ordinal_);
+  if (verdict.ok() && body == nullptr) {
+    verdict = RefuseValue("a kernel must have a body");
+  }
+  if (verdict.ok()) {
+    verdict = system().Enqueue(ordinal_, stream, "kernel", std::move(ranges),
+                               std::move(body));
+  }
+  if (verdict.rule != nullptr) {
+    system().ReportMisuse(ordinal_, "LaunchKernel", verdict);
+  }
+  return verdict.result;
 }
 
 Verdict CpuDevice::CheckValue(StreamHandle stream, const AccessRange& range) {

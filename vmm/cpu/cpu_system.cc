@@ -193,15 +193,8 @@ void CpuSystem::ReportLoss(int device, DriverResult error,
   const std::string line = Line(
       device,
       absl::StrCat("the device is lost: ", DriverResultName(error), ": ", why));
-  {
-    MutexLock lock(&report_mutex_);
-    last_loss_ = line;
-  }
-  if (options_.report) {
-    options_.report(line);
-  } else {
-    std::fprintf(stderr, "%s\n", line.c_str());
-  }
+  if (!options_.report) std::fprintf(stderr, "%s\n", line.c_str());
+  Publish(line);
 }
 
 void CpuSystem::ReportMisuse(int device, const DriverCallArgs& args,
@@ -210,12 +203,25 @@ void CpuSystem::ReportMisuse(int device, const DriverCallArgs& args,
   if (options_.report) options_.report(Line(misuse));
   MutexLock lock(&report_mutex_);
   last_misuse_ = misuse;
-  last_loss_.clear();
+  last_line_.clear();
+}
+
+void CpuSystem::ReportMisuse(int device, absl::string_view call,
+                             const Verdict& verdict) {
+  Publish(
+      Line(device, absl::StrCat(call, " = ", DriverResultName(verdict.result),
+                                ": ", verdict.rule)));
+}
+
+void CpuSystem::Publish(std::string line) {
+  if (options_.report) options_.report(line);
+  MutexLock lock(&report_mutex_);
+  last_line_ = std::move(line);
 }
 
 std::string CpuSystem::last_report() {
   MutexLock lock(&report_mutex_);
-  if (!last_loss_.empty()) return last_loss_;
+  if (!last_line_.empty()) return last_line_;
   return last_misuse_.has_value() ? Line(*last_misuse_) : "";
 }
 

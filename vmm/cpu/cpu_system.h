@@ -101,10 +101,13 @@ class CpuSystem {
   // Reports a call that broke a rule.
   void ReportMisuse(int device, const DriverCallArgs& args,
                     const Verdict& verdict);
+  // Likewise, for a call that is not one of CUDA's.
+  void ReportMisuse(int device, absl::string_view call, const Verdict& verdict);
   std::string last_report();
 
  private:
-  // The last report, put into words only when somebody wants to read it.
+  // A report that is put into words only when somebody wants to read it:
+  // exhaustion is a refusal, too, and a frequent one.
   struct Misuse {
     int device;
     DriverCallArgs args;
@@ -128,6 +131,8 @@ class CpuSystem {
   // report of the first loss.
   void Lose(int device, DriverResult error, absl::string_view why);
   void ReportLoss(int device, DriverResult error, absl::string_view why);
+  // Makes it the last report, and passes it on.
+  void Publish(std::string line);
   std::string Line(int device, absl::string_view text) const;
   std::string Line(const Misuse& misuse) const;
 
@@ -140,8 +145,8 @@ class CpuSystem {
 
   Mutex report_mutex_;
   std::optional<Misuse> last_misuse_ ABSL_GUARDED_BY(report_mutex_);
-  // Of the last loss, if that was later than the last misuse.
-  std::string last_loss_ ABSL_GUARDED_BY(report_mutex_);
+  // Empty unless it was later than the last misuse.
+  std::string last_line_ ABSL_GUARDED_BY(report_mutex_);
 
   FaultGuard guard_;
   DeviceMemory memory_;
