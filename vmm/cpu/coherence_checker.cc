@@ -39,7 +39,6 @@ std::string CoherenceChecker::Begin(const WorkOrder& order, const char* name,
   if (defect_ == CpuDefect::kCoherenceCheckOff) return "";
   std::string report;
   const MutexLock lock(&mutex_);
-  ++begun_;
   const WorkPast past = {&order, &retired_streams_};
   for (const PhysicalRange& range : ranges) {
     MemoryAccess access;
@@ -72,26 +71,6 @@ void CoherenceChecker::ForgetStream(uint64_t stream_id) {
     memory->second.ForgetStreams(retired_streams_);
     if (memory->second.record_count() == 0) memories_.erase(memory);
   }
-  retired_streams_.clear();
-}
-
-void CoherenceChecker::Quiesce() {
-  const MutexLock lock(&mutex_);
-  ForgetAll();
-}
-
-uint64_t CoherenceChecker::begun() const {
-  const MutexLock lock(&mutex_);
-  return begun_;
-}
-
-void CoherenceChecker::Quiesce(uint64_t begun) {
-  const MutexLock lock(&mutex_);
-  if (begun_ == begun) ForgetAll();
-}
-
-void CoherenceChecker::ForgetAll() {
-  memories_.clear();
   retired_streams_.clear();
 }
 

@@ -47,23 +47,13 @@ class CoherenceChecker {
   // All work to come is ordered after all of that stream's, whatever it says it
   // has seen: clocks may leave the stream out.
   void ForgetStream(uint64_t stream_id);
-  // No work is queued or running anywhere: all work to come is ordered after
-  // all that was.
-  void Quiesce();
-  // For where work may begin meanwhile: how many pieces of work have begun so
-  // far, and the same as above unless more have begun since.
-  uint64_t begun() const;
-  void Quiesce(uint64_t begun);
 
   // How many accesses are remembered, for tests of how few they are.
   size_t record_count() const;
 
  private:
-  void ForgetAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-
   const CpuDefect defect_;
   mutable Mutex mutex_;
-  uint64_t begun_ ABSL_GUARDED_BY(mutex_) = 0;
   // Of these, records may still be there.
   absl::flat_hash_set<uint64_t> retired_streams_ ABSL_GUARDED_BY(mutex_);
   // By memory id.

@@ -27,10 +27,14 @@ MemoryOptions MemoryOptionsOf(const CpuDriverOptions& options,
   return memory;
 }
 
+std::string NameOf(const char* name, const WorkOrder& order) {
+  return absl::StrCat(name, " at position ", order.position, " of stream ",
+                      order.stream_id);
+}
+
 std::string WhyNot(const char* name, const WorkOrder& order,
                    const Verdict& verdict) {
-  return absl::StrCat("the ", name, " at position ", order.position,
-                      " of stream ", order.stream_id, ": ", verdict.rule);
+  return absl::StrCat("the ", NameOf(name, order), ": ", verdict.rule);
 }
 
 }  // namespace
@@ -38,7 +42,8 @@ std::string WhyNot(const char* name, const WorkOrder& order,
 CpuSystem::CpuSystem(CpuDriverOptions options, uint64_t device_granules,
                      std::unique_ptr<Backing> backing)
     : options_(std::move(options)),
-      drains_(options_.sync == CpuSync::kDraining ||
+      drains_((options_.sync == CpuSync::kDraining &&
+               options_.defect != CpuDefect::kDrainSkipped) ||
               options_.defect == CpuDefect::kUnmapWaitsInLazy),
       memory_(MemoryOptionsOf(options_, device_granules),
               MakeStorage(std::move(backing))),
@@ -117,22 +122,27 @@ Verdict CpuSystem::EnqueueWait(int device, StreamHandle stream,
     return memory_.CheckAccess(device, {&range, 1}, queued_epoch,
                                /*physical=*/nullptr);
   };
+  constexpr const char* kName = "value wait";
   StreamWork work;
-  work.name = "value wait";
+  work.name = kName;
   work.waits_for = std::move(waits_for);
   work.ready = [this, device, check,
                 satisfied = std::move(satisfied)](uint64_t queued_epoch) {
     // What can never be satisfied waits no longer: run() says why.
     if (Abandoned(device) || !check(queued_epoch).ok()) return true;
     FaultGuard::Scope scope(&guard_, &health_[static_cast<size_t>(device)]);
-    return satisfied();
+    const bool is_satisfied = satisfied();
+    if (scope.fault_address() == 0) return is_satisfied;
+    // Unmapped just now.
+    ReportFault(device, kName, scope.fault_address());
+    return true;
   };
   work.run = [this, device, check](const WorkOrder& order) {
     if (Abandoned(device)) return;
     const Verdict verdict = check(order.queued_stamp);
     if (!verdict.ok()) {
       Lose(device, DriverResult::kIllegalAddress,
-           WhyNot("value wait", order, verdict));
+           WhyNot(kName, order, verdict));
     }
   };
   return streams_.Enqueue(device, stream, std::move(work));
@@ -165,11 +175,7 @@ void CpuSystem::Run(int device, const char* name,
     FaultGuard::Scope scope(&guard_, &health_[static_cast<size_t>(device)]);
     body();
     if (scope.fault_address() != 0) {
-      ReportLoss(device, DriverResult::kIllegalAddress,
-                 absl::StrCat("the ", name, " at position ", order.position,
-                              " of stream ", order.stream_id, " accessed 0x",
-                              absl::Hex(scope.fault_address()),
-                              ", which is not mapped or not accessible so"));
+      ReportFault(device, NameOf(name, order), scope.fault_address());
       return;
     }
   }
@@ -188,6 +194,16 @@ void CpuSystem::Lose(int device, DriverResult error, absl::string_view why) {
   }
 }
 
+void CpuSystem::ReportFault(int device, absl::string_view who,
+                            DevicePtr address) {
+  // The handler latched the error, unless there was one before.
+  const DriverResult error = health_[static_cast<size_t>(device)].get();
+  if (error != DriverResult::kIllegalAddress) return;
+  ReportLoss(device, error,
+             absl::StrCat("the ", who, " accessed 0x", absl::Hex(address),
+                          ", which is not mapped or not accessible so"));
+}
+
 void CpuSystem::ReportLoss(int device, DriverResult error,
                            absl::string_view why) {
   const std::string line = Line(
@@ -199,6 +215,8 @@ void CpuSystem::ReportLoss(int device, DriverResult error,
 
 void CpuSystem::ReportMisuse(int device, const DriverCallArgs& args,
                              const Verdict& verdict) {
+  // Whoever held a lock when the parent forked does not exist here.
+  if (fork_watch_.in_child()) return;
   const Misuse misuse{device, args, verdict};
   if (options_.report) options_.report(Line(misuse));
   MutexLock lock(&report_mutex_);
@@ -214,12 +232,14 @@ void CpuSystem::ReportMisuse(int device, absl::string_view call,
 }
 
 void CpuSystem::Publish(std::string line) {
+  if (fork_watch_.in_child()) return;
   if (options_.report) options_.report(line);
   MutexLock lock(&report_mutex_);
   last_line_ = std::move(line);
 }
 
 std::string CpuSystem::last_report() {
+  if (fork_watch_.in_child()) return "";
   MutexLock lock(&report_mutex_);
   if (!last_line_.empty()) return last_line_;
   return last_misuse_.has_value() ? Line(*last_misuse_) : "";

@@ -130,6 +130,8 @@ class CpuSystem {
   // Makes every later call to `device` return `error`; `why` goes to the
   // report of the first loss.
   void Lose(int device, DriverResult error, absl::string_view why);
+  // The fault guard met a bad access of `who`.
+  void ReportFault(int device, absl::string_view who, DevicePtr address);
   void ReportLoss(int device, DriverResult error, absl::string_view why);
   // Makes it the last report, and passes it on.
   void Publish(std::string line);

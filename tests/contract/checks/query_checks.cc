@@ -53,7 +53,8 @@ FIRN_CONTRACT(address_range, outputs_are_optional,
 }
 
 FIRN_CONTRACT(address_range, refuses_unknown_addresses,
-              Documented("cuda.h, cuMemGetAddressRange: NOT_FOUND")) {
+              Documented("cuda.h, cuMemGetAddressRange lists INVALID_VALUE, "
+                         "NOT_FOUND")) {
   DevicePtr base = 0;
   size_t bytes = 0;
   int on_the_stack = 0;

@@ -211,23 +211,6 @@ TEST_F(CoherenceCheckerTest, StreamsThatComeAndGoLeaveFewRecords) {
   EXPECT_LT(checker_.record_count(), 1500u);
 }
 
-TEST_F(CoherenceCheckerTest, AnIdleDeviceHasNoPast) {
-  EXPECT_THAT(Begin(Order(1, 1), {Write(kStagingAlias)}), IsEmpty());
-  checker_.Quiesce();
-  EXPECT_EQ(checker_.record_count(), 0u);
-  EXPECT_THAT(Begin(Order(2, 1), {Read(kUserAlias)}), IsEmpty());
-}
-
-TEST_F(CoherenceCheckerTest, ADeviceSeenIdleBeforeMoreWorkBeganKeepsItsPast) {
-  Begin(Order(1, 1), {Write(kStagingAlias)});
-  const uint64_t begun = checker_.begun();
-  Begin(Order(1, 2), {Write(kStagingAlias)});
-  checker_.Quiesce(begun);
-  EXPECT_EQ(checker_.record_count(), 1u);
-  checker_.Quiesce(checker_.begun());
-  EXPECT_EQ(checker_.record_count(), 0u);
-}
-
 TEST_F(CoherenceCheckerTest, WithoutTheCheckNothingIsReported) {
   CoherenceChecker checker(CpuDefect::kCoherenceCheckOff);
   EXPECT_THAT(checker.Begin(Order(1, 1), "copy", {Write(kStagingAlias)}),
