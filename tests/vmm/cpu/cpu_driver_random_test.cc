@@ -14,6 +14,7 @@
 
 #include "firn/vmm/cpu/cpu_driver.h"
 #include "gtest/gtest.h"
+#include "tests/support/sanitizers.h"
 #include "tests/vmm/cpu/cpu_test_device.h"
 #include "tests/vmm/cpu/shadow_caller.h"
 #include "tests/vmm/cpu/shadow_model.h"
@@ -21,18 +22,8 @@
 namespace firn::cpu_testing {
 namespace {
 
-#if defined(__SANITIZE_THREAD__)
-#define FIRN_TEST_UNDER_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define FIRN_TEST_UNDER_TSAN 1
-#endif
-#endif
-#ifdef FIRN_TEST_UNDER_TSAN
-constexpr uint64_t kCallsPerThread = 50'000;
-#else
-constexpr uint64_t kCallsPerThread = 1'000'000;
-#endif
+constexpr uint64_t kCallsPerThread =
+    testing::kUnderThreadSanitizer ? 50'000 : 1'000'000;
 constexpr int kThreads = 4;
 constexpr uint64_t kGranuleBytes = 4 << 10;
 
