@@ -3,7 +3,6 @@
 
 #include "firn/vmm/cpu/address_map.h"
 
-#include <algorithm>
 #include <iterator>
 
 namespace firn::cpu {
@@ -31,13 +30,15 @@ ReservedRange::ReservedRange(DevicePtr base, uint64_t bytes, uint64_t granules,
 
 AddressMap::AddressMap(uint64_t granularity_bytes)
     : granularity_bytes_(granularity_bytes),
-      granularity_shift_(ShiftOf(granularity_bytes)) {}
+      granularity_shift_(ShiftOf(granularity_bytes)),
+      removed_unmaps_(std::make_unique<RemovedUnmaps>()) {}
 
 void AddressMap::AddReservation(DevicePtr base, uint64_t bytes,
                                 StorageRegion* region) {
-  reservations_.emplace(base, std::make_unique<ReservedRange>(
-                                  base, bytes, bytes >> granularity_shift_,
-                                  removed_unmap_epoch_, region));
+  reservations_.emplace(base,
+                        std::make_unique<ReservedRange>(
+                            base, bytes, bytes >> granularity_shift_,
+                            removed_unmaps_->LatestIn(base, bytes), region));
 }
 
 Verdict AddressMap::FindReservation(DevicePtr base, uint64_t bytes,
@@ -54,8 +55,8 @@ Verdict AddressMap::FindReservation(DevicePtr base, uint64_t bytes,
 }
 
 void AddressMap::RemoveReservation(ReservedRange* reservation) {
-  removed_unmap_epoch_ =
-      std::max(removed_unmap_epoch_, reservation->last_unmap_epoch());
+  removed_unmaps_->Add(reservation->base(), reservation->bytes(),
+                       reservation->last_unmap_epoch());
   if (last_found_ == reservation) last_found_ = nullptr;
   reservations_.erase(reservation->base());
 }

@@ -14,6 +14,7 @@
 
 #include "absl/container/btree_map.h"
 #include "firn/vmm/cpu/access_set.h"
+#include "firn/vmm/cpu/removed_unmaps.h"
 #include "firn/vmm/cpu/storage.h"
 #include "firn/vmm/cpu/verdict.h"
 #include "firn/vmm/driver_types.h"
@@ -184,8 +185,11 @@ class AddressMap {
   const int granularity_shift_;
   // By base.
   absl::btree_map<DevicePtr, std::unique_ptr<ReservedRange>> reservations_;
-  // When something was last unmapped in a reservation that is gone.
-  uint64_t removed_unmap_epoch_ = 0;
+  // Of reservations that are gone. What was unmapped elsewhere is no concern of
+  // a new reservation: work may wait for addresses that are yet to be reserved.
+  // Kept apart: a remap, which needs it not, is to find little else beside what
+  // it needs.
+  const std::unique_ptr<RemovedUnmaps> removed_unmaps_;
 };
 
 // Inline, for a remap has no more than some tens of nanoseconds for the books.

@@ -13,8 +13,10 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "firn/vmm/cpu/host_account.h"
 #include "firn/vmm/cpu/host_mapping.h"
 #include "firn/vmm/cpu/offset_allocator.h"
+#include "firn/vmm/cpu/private_file.h"
 #include "firn/vmm/cpu/shared_memory_file.h"
 #include "firn/vmm/cpu/storage.h"
 #include "firn/vmm/cpu/verdict.h"
@@ -38,7 +40,7 @@ class Backing {
   // Takes memory in a file of its own.
   Verdict AllocateFile(const SharedMemoryInfo& info, StoragePlace* place);
   // Takes part in the file of another backing, which keeps the account of its
-  // memory.
+  // memory. Takes over `file`, the descriptor of a PrivateFile.
   Verdict Adopt(int file, StoragePlace* place);
   // Gives up what one of these gave: back to the host, unless others hold it.
   void Free(const StoragePlace& place, uint64_t granules);
@@ -54,33 +56,33 @@ class Backing {
   }
 
  private:
-  Backing(uint64_t granularity_bytes, bool poison, int file, DevicePtr window,
-          uint64_t window_bytes);
+  struct OwnFile {
+    PrivateFile file;
+    // From the host; 0 where others keep the account.
+    uint64_t taken_bytes = 0;
+  };
 
-  // Whether the host can spare `bytes` more; if so, they are taken.
-  bool TakeFromHost(uint64_t bytes);
-  void ReturnToHost(uint64_t bytes);
+  Backing(uint64_t granularity_bytes, bool poison, PrivateFile file,
+          DevicePtr window, uint64_t window_bytes);
+
   // What our files take of the host's memory now.
   uint64_t ResidentBytes() const;
-  bool GrowFile(uint64_t file_bytes);
+  Verdict GrowFile(uint64_t file_bytes);
   bool Poison(const StoragePlace& place, uint64_t granules);
 
   const uint64_t granularity_bytes_;
   const bool poison_;
   const bool huge_pages_;
   // The common file.
-  const int file_;
+  const PrivateFile file_;
   // Addresses through which fresh memory is filled.
   const DevicePtr window_;
   const uint64_t window_bytes_;
   OffsetAllocator offsets_;
   uint64_t file_bytes_ = 0;
-  // The other files: what each took from the host; 0 where others keep the
-  // account.
-  absl::flat_hash_map<int, uint64_t> own_files_;
-  uint64_t allocated_bytes_ = 0;
-  // Bytes that may be allocated before asking the host again.
-  uint64_t headroom_bytes_ = 0;
+  // The other files, by descriptor.
+  absl::flat_hash_map<int, OwnFile> own_files_;
+  HostAccount host_;
 };
 
 }  // namespace firn::cpu

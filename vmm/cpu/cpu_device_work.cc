@@ -332,8 +332,10 @@ Verdict CpuDevice::WriteValue(StreamHandle stream, DevicePtr address,
   const AccessRange range{address, sizeof(Value), /*writes=*/true};
   const Verdict verdict = CheckValue(stream, range);
   if (!verdict.ok()) return verdict;
-  return system().Enqueue(ordinal_, stream, "value write", {range},
-                          [=] { StoreValue<Value>(address, value); });
+  return system().Enqueue(
+      ordinal_, stream, "value write", {range},
+      [=] { StoreValue<Value>(address, value); },
+      /*tells_host=*/true);
 }
 
 }  // namespace firn::cpu

@@ -52,7 +52,7 @@ CpuSystem::CpuSystem(CpuDriverOptions options, uint64_t device_granules,
 
 CpuSystem::~CpuSystem() {
   // What is left is parked, and what it waits for will never be written.
-  if (!streams_.Drain().empty()) shutting_down_.store(true);
+  if (!streams_.DrainParked().empty()) shutting_down_.store(true);
 }
 
 StreamSetOptions CpuSystem::MakeStreamOptions() {
@@ -73,9 +73,9 @@ StreamSetOptions CpuSystem::MakeStreamOptions() {
 std::unique_ptr<Storage> CpuSystem::MakeStorage(
     std::unique_ptr<Backing> backing) {
   if (backing == nullptr) return std::make_unique<GhostStorage>();
-  return std::make_unique<RealStorage>(options_.granularity_bytes,
-                                       std::move(backing), &guard_,
-                                       [this] { return streams_.IsIdle(); });
+  return std::make_unique<RealStorage>(
+      options_.granularity_bytes, std::move(backing), &guard_,
+      [this] { return streams_.GetWorkInFlight(); });
 }
 
 Verdict CpuSystem::RefuseLost(int device) {
@@ -104,9 +104,10 @@ void CpuSystem::ForgetFreed() {
 
 Verdict CpuSystem::Enqueue(int device, StreamHandle stream, const char* name,
                            std::vector<AccessRange> ranges,
-                           std::function<void()> body) {
+                           std::function<void()> body, bool tells_host) {
   StreamWork work;
   work.name = name;
+  work.tells_host = tells_host;
   work.run = [this, device, name, ranges = std::move(ranges),
               body = std::move(body)](const WorkOrder& order) {
     Run(device, name, ranges, order, body);

@@ -92,9 +92,11 @@ class CpuSystem {
   bool WorkTakesNoTime() {
     return !real() && !streams_.HasCapture() && streams_.IsIdle();
   }
-  // Queues work that accesses `ranges` as `device`.
+  // Queues work that accesses `ranges` as `device`. `tells_host`: the host may
+  // see that it ran, and so what was complete before.
   Verdict Enqueue(int device, StreamHandle stream, const char* name,
-                  std::vector<AccessRange> ranges, std::function<void()> body);
+                  std::vector<AccessRange> ranges, std::function<void()> body,
+                  bool tells_host = false);
   // Queues work that waits until `satisfied()`, which reads `range`, is true.
   Verdict EnqueueWait(int device, StreamHandle stream, const AccessRange& range,
                       std::function<bool()> satisfied, std::string waits_for);

@@ -23,11 +23,6 @@ enum class OperationState {
   kWaitsForStream,
 };
 
-// Whether it goes on only if something else does.
-inline bool IsParked(OperationState state) {
-  return state != OperationState::kNotStarted && state != OperationState::kRuns;
-}
-
 struct StuckStream {
   uint64_t stream_id = 0;
   int device = 0;

@@ -6,51 +6,64 @@
 #ifndef FIRN_VMM_CPU_DEADLOCK_WATCH_H_
 #define FIRN_VMM_CPU_DEADLOCK_WATCH_H_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "absl/time/time.h"
 
 namespace firn::cpu {
 
-// How far the work of all streams is.
+// How far work is, as somebody sees it who waits for some of it.
 struct WorkProgress {
+  // Of the operations waited for.
   uint64_t completed = 0;
-  // Grows whenever an operation starts, parks, goes on or completes.
+  // Grows whenever an operation starts, parks, goes on or completes, whether it
+  // is waited for or not.
   uint64_t activity = 0;
-  // All unfinished streams wait for something to happen elsewhere.
+  // All unfinished streams, waited for or not, wait for something to happen
+  // elsewhere.
   bool all_parked = false;
 };
 
-// A deadlock is no activity for `parked_timeout` while all is parked, or
-// nothing completed for `deadlock_timeout`.
+// A deadlock is one of
+// - no activity for `parked_timeout` while all is parked;
+// - nothing that is waited for completed for `deadlock_timeout`.
+// Work that is not waited for may still write the value that a stream waits
+// for, so while there is some that is not parked the first rule does not hold.
+// The second does, however much other work is done meanwhile.
+//
+// Time is what passes between calls, but never more than kLongestSlice at once:
+// a process that is stopped for a while gave its work no time.
 class DeadlockWatch {
  public:
+  static constexpr absl::Duration kLongestSlice = absl::Milliseconds(100);
+
   DeadlockWatch(absl::Duration parked_timeout, absl::Duration deadlock_timeout,
-                absl::Time now, const WorkProgress& progress)
+                const WorkProgress& progress)
       : parked_timeout_(parked_timeout),
         deadlock_timeout_(deadlock_timeout),
         completed_(progress.completed),
-        activity_(progress.activity),
-        completed_at_(now),
-        active_at_(now) {}
+        activity_(progress.activity) {}
 
   // How long to wait before asking again, unless there is activity; nothing if
-  // this is a deadlock.
-  absl::Duration Patience(absl::Time now, const WorkProgress& progress) {
+  // this is a deadlock. `passed` since the last call.
+  absl::Duration Patience(absl::Duration passed, const WorkProgress& progress) {
+    passed = std::min(passed, kLongestSlice);
+    since_completed_ += passed;
     if (progress.completed != completed_) {
       completed_ = progress.completed;
-      completed_at_ = now;
+      since_completed_ = absl::ZeroDuration();
     }
+    since_active_ += passed;
     if (progress.activity != activity_) {
       activity_ = progress.activity;
-      active_at_ = now;
+      since_active_ = absl::ZeroDuration();
     }
-    absl::Time end = completed_at_ + deadlock_timeout_;
+    absl::Duration left = deadlock_timeout_ - since_completed_;
     if (progress.all_parked) {
-      const absl::Time parked_end = active_at_ + parked_timeout_;
-      if (parked_end < end) end = parked_end;
+      left = std::min(left, parked_timeout_ - since_active_);
     }
-    return end <= now ? absl::ZeroDuration() : end - now;
+    return std::max(absl::ZeroDuration(), std::min(left, kLongestSlice));
   }
 
  private:
@@ -58,8 +71,8 @@ class DeadlockWatch {
   const absl::Duration deadlock_timeout_;
   uint64_t completed_;
   uint64_t activity_;
-  absl::Time completed_at_;
-  absl::Time active_at_;
+  absl::Duration since_completed_;
+  absl::Duration since_active_;
 };
 
 }  // namespace firn::cpu

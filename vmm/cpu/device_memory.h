@@ -79,7 +79,9 @@ class DeviceMemory {
     return unmap_epoch_.load(std::memory_order_relaxed);
   }
   // Whether `device` may access every byte of each range so at this moment, and
-  // nothing in them was unmapped after `since_epoch`. Appends to `physical`,
+  // nothing in them was unmapped after `since_epoch`. What was reserved and
+  // mapped since is fine where nothing else was unmapped since: work may be
+  // queued before the memory that it finds when it runs. Appends to `physical`,
   // unless it is null, where the bytes lie.
   Verdict CheckAccess(int device, absl::Span<const AccessRange> ranges,
                       uint64_t since_epoch,

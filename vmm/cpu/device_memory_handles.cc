@@ -4,6 +4,7 @@
 // The part of DeviceMemory that makes, shares and drops handles.
 
 #include <cstring>
+#include <utility>
 
 #include "firn/vmm/cpu/argument_rules.h"
 #include "firn/vmm/cpu/device_memory.h"
@@ -140,10 +141,13 @@ Verdict DeviceMemory::Import(PhysicalHandle* handle, void* shareable,
   if (handle == nullptr) return RefuseValue(kPlaceRule);
   Verdict checked = CheckShareableType(type);
   if (!checked.ok()) return checked;
-  const int file = static_cast<int>(reinterpret_cast<uintptr_t>(shareable));
+  PrivateFile file;
+  checked = ReceiveSharedMemoryFile(
+      static_cast<int>(reinterpret_cast<uintptr_t>(shareable)), &file);
+  if (!checked.ok()) return checked;
   SharedMemoryInfo info;
   FileIdentity identity;
-  const char* const broken = ReadSharedMemoryFile(file, &info, &identity);
+  const char* const broken = ReadSharedMemoryFile(file.fd(), &info, &identity);
   if (broken != nullptr) return RefuseValue(broken);
   if (info.granularity_bytes != granularity_bytes_ ||
       info.bytes % granularity_bytes_ != 0 ||
@@ -161,7 +165,7 @@ Verdict DeviceMemory::Import(PhysicalHandle* handle, void* shareable,
   if (AtHandleLimit()) return Refuse(DriverResult::kOutOfMemory, kLimitRule);
   uint32_t memory_index = 0;
   const Verdict imported =
-      memories_.Import(file, info, identity, &memory_index);
+      memories_.Import(std::move(file), info, identity, &memory_index);
   if (!imported.ok()) return imported;
   *handle = AddHandle(memory_index, /*imported=*/true);
   return Allow();

@@ -7,16 +7,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "firn/vmm/cpu/host_mapping.h"
 #include "firn/vmm/cpu/segv_handler.h"
 
 namespace firn::cpu {
 namespace {
 
-// Past so many scratch mappings a whole region is given up at once, so that a
-// runaway kernel cannot use up the process's kernel mappings.
+// Past so many scratch mappings one takes the place of a whole kernel mapping,
+// so that a runaway kernel cannot use up those of the process.
 constexpr int kMaxScratchMappings = 256;
 
 // Needs no set-up on first use by a thread, as a signal handler requires.
@@ -46,6 +44,9 @@ FaultGuard::Scope::Scope(FaultGuard* guard, StickyError* error)
 FaultGuard::Scope::~Scope() {
   std::atomic_signal_fence(std::memory_order_seq_cst);
   running_scope = outer_;
+  if (guard_->has_scratch_.load(std::memory_order_relaxed)) {
+    guard_->PutBackScratch();
+  }
 }
 
 FaultGuard::FaultGuard() {
@@ -89,6 +90,9 @@ void FaultGuard::AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS {
       MapInaccessible(region->base(), region->bytes());
     }
   }
+  // No device works here: if the fork was in the middle of work, what faults is
+  // the child's own.
+  running_scope = nullptr;
   AfterForkInParent();
 }
 
@@ -127,35 +131,39 @@ bool FaultGuard::Resolve(Scope* scope, DevicePtr address) {
 bool FaultGuard::ResolveInRegion(Scope* scope, GuardedRegion* region,
                                  DevicePtr address) {
   const uint64_t granule = region->GranuleOf(address);
-  switch (region->access(granule)) {
-    case AccessFlags::kReadWrite:
-      // Access was given between the fault and now.
-      return true;
-    case AccessFlags::kRead:
-      // A write, or a read that came just before access was given. Tried again,
-      // a read succeeds; a write is back here at once.
-      if (scope->last_retry_ != address) {
-        scope->last_retry_ = address;
-        return true;
-      }
-      break;
-    case AccessFlags::kNone:
-      break;
+  const bool is_scratch = region->is_scratch(granule);
+  const AccessFlags access = region->access(granule);
+  // Access was given between the fault and now.
+  if (access == AccessFlags::kReadWrite) return true;
+  // A scratch page came between the fault and now. Or it is a write, or a read
+  // that came just before access was given. Tried again, a read succeeds; a
+  // write is back here at once.
+  if ((is_scratch || access == AccessFlags::kRead) &&
+      scope->last_retry_ != address) {
+    scope->last_retry_ = address;
+    return true;
   }
-  uint64_t first = granule;
-  uint64_t granules = 1;
-  if (++scratch_mappings_ > kMaxScratchMappings) {
-    first = 0;
-    granules = region->granules();
-  }
-  const uint64_t offset_bytes = first * region->granularity_bytes_;
-  const uint64_t scratch_bytes = std::min(granules * region->granularity_bytes_,
-                                          region->bytes() - offset_bytes);
   scope->error_->Latch(DriverResult::kIllegalAddress);
   if (scope->fault_address_ == 0) scope->fault_address_ = address;
-  if (!MapScratch(region->base() + offset_bytes, scratch_bytes)) return false;
-  region->SetAccess(first, granules, AccessFlags::kReadWrite);
+  const bool row = scratch_mappings_ >= kMaxScratchMappings;
+  if (!region->MapScratchAt(granule, row)) return false;
+  ++scratch_mappings_;
+  has_scratch_.store(true, std::memory_order_relaxed);
   return true;
+}
+
+void FaultGuard::PutBackScratch() {
+  lock_.Lock();
+  bool complete = true;
+  for (GuardedRegion* region = regions_; region != nullptr;
+       region = region->next_) {
+    if (!region->PutBackScratch()) complete = false;
+  }
+  if (complete) {
+    scratch_mappings_ = 0;
+    has_scratch_.store(false, std::memory_order_relaxed);
+  }
+  lock_.Unlock();
 }
 
 }  // namespace firn::cpu

@@ -6,6 +6,14 @@
 // fault in a guarded region is answered with a scratch page and latches the
 // device's sticky error; every other fault goes to the handler that was there
 // before. And what a GPU's memory does in a forked child: it is not there.
+//
+// Scratch pages go when the work that made them ends: other devices, which have
+// the same addresses, find their memory as it was. Until then they see the
+// scratch page, and nothing can help that in one address space. But all it
+// hides are bytes that the bad work wrote to and that nobody else may write at
+// that address: scratch pages lie only over what is inaccessible or read-only,
+// and over read-only memory they show what is in it, until written to. A write
+// there of another device is not noticed meanwhile.
 
 #ifndef FIRN_VMM_CPU_FAULT_GUARD_H_
 #define FIRN_VMM_CPU_FAULT_GUARD_H_
@@ -44,7 +52,8 @@ class ABSL_LOCKABLE SignalSafeLock {
 class FaultGuard {
  public:
   // Device work of the calling thread runs guarded while a Scope lives. A bad
-  // access latches kIllegalAddress in `error`, its device's.
+  // access latches kIllegalAddress in `error`, its device's. When it ends, no
+  // scratch pages are left; what other bad work still needs is made again.
   class Scope {
    public:
     Scope(FaultGuard* guard, StickyError* error);
@@ -91,12 +100,15 @@ class FaultGuard {
   bool Resolve(Scope* scope, DevicePtr address) ABSL_LOCKS_EXCLUDED(lock_);
   bool ResolveInRegion(Scope* scope, GuardedRegion* region, DevicePtr address)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void PutBackScratch() ABSL_LOCKS_EXCLUDED(lock_);
 
   SignalSafeLock lock_;
   // The next of the list of all guards.
   FaultGuard* next_ = nullptr;
   GuardedRegion* regions_ ABSL_GUARDED_BY(lock_) = nullptr;
   int scratch_mappings_ ABSL_GUARDED_BY(lock_) = 0;
+  // Written under the lock, read without.
+  std::atomic<bool> has_scratch_{false};
 };
 
 }  // namespace firn::cpu

@@ -3,24 +3,33 @@
 
 #include "firn/vmm/cpu/ghost_storage.h"
 
-#include <fcntl.h>
-#include <unistd.h>
+#include <utility>
 
 #include "firn/vmm/cpu/host_mapping.h"
+#include "firn/vmm/cpu/kernel_mapping_budget.h"
 
 namespace firn::cpu {
+namespace {
+
+KernelMappingBudget& Budget() { return KernelMappingBudget::OfProcess(); }
+
+}  // namespace
 
 GhostStorage::~GhostStorage() {
   for (const auto& [address, bytes] : reservations_) {
     ReleaseAddresses(address, bytes);
   }
-  for (const int file : files_) close(file);
+  Budget().Remove(static_cast<int64_t>(reservations_.size()));
 }
 
 Verdict GhostStorage::Reserve(uint64_t bytes, uint64_t alignment_bytes,
                               DevicePtr hint, DevicePtr* address,
                               StorageRegion** region) {
+  if (!Budget().TryAdd(1)) {
+    return Refuse(DriverResult::kOutOfMemory, KernelMappingBudget::kRule);
+  }
   if (!ReserveAddresses(bytes, alignment_bytes, hint, address)) {
+    Budget().Remove(1);
     return Refuse(DriverResult::kOutOfMemory,
                   "the process must have so many addresses left");
   }
@@ -32,6 +41,7 @@ Verdict GhostStorage::Reserve(uint64_t bytes, uint64_t alignment_bytes,
 void GhostStorage::Unreserve(DevicePtr address, uint64_t bytes) {
   ReleaseAddresses(address, bytes);
   reservations_.erase(address);
+  Budget().Remove(1);
 }
 
 Verdict GhostStorage::Allocate(uint64_t /*granules*/, StoragePlace* place) {
@@ -47,25 +57,25 @@ Verdict GhostStorage::AllocateShareable(const SharedMemoryInfo& /*info*/,
 
 Verdict GhostStorage::MakeFile(const SharedMemoryInfo& info,
                                StoragePlace* place) {
-  return Own(CreateSharedMemoryFile(info), place);
+  PrivateFile file;
+  const Verdict made = CreateSharedMemoryFile(info, &file);
+  if (made.ok()) *place = Keep(std::move(file));
+  return made;
 }
 
 Verdict GhostStorage::Adopt(int file, StoragePlace* place) {
-  return Own(fcntl(file, F_DUPFD_CLOEXEC, 0), place);
+  *place = Keep(PrivateFile(file));
+  return Allow();
 }
 
 void GhostStorage::Free(const StoragePlace& place, uint64_t /*granules*/) {
-  if (files_.erase(place.file) != 0) close(place.file);
+  files_.erase(place.file);
 }
 
-Verdict GhostStorage::Own(int file, StoragePlace* place) {
-  if (file < 0) {
-    return Refuse(DriverResult::kOutOfMemory,
-                  "the process must have a file descriptor to spare");
-  }
-  files_.insert(file);
-  *place = StoragePlace{file, 0};
-  return Allow();
+StoragePlace GhostStorage::Keep(PrivateFile file) {
+  const int fd = file.fd();
+  files_.emplace(fd, std::move(file));
+  return StoragePlace{fd, 0};
 }
 
 }  // namespace firn::cpu

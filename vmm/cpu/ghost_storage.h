@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
+#include "firn/vmm/cpu/private_file.h"
 #include "firn/vmm/cpu/storage.h"
 
 namespace firn::cpu {
@@ -18,6 +18,9 @@ namespace firn::cpu {
 // What is exported is a file that only says what it stands for, made with the
 // first export: a device of any size needs no more descriptors than are handed
 // out.
+//
+// Each reservation counts as one kernel mapping of the process's
+// KernelMappingBudget.
 class GhostStorage : public Storage {
  public:
   GhostStorage() = default;
@@ -42,12 +45,12 @@ class GhostStorage : public Storage {
   void SplitMapping(StorageRegion* /*region*/) override {}
 
  private:
-  // Takes a file that was to be opened; -1 is refused.
-  Verdict Own(int file, StoragePlace* place);
+  StoragePlace Keep(PrivateFile file);
 
   // Address to bytes of what is reserved.
   absl::flat_hash_map<DevicePtr, uint64_t> reservations_;
-  absl::flat_hash_set<int> files_;
+  // By descriptor.
+  absl::flat_hash_map<int, PrivateFile> files_;
 };
 
 }  // namespace firn::cpu

@@ -3,7 +3,10 @@
 
 #include "firn/vmm/cpu/host_mapping.h"
 
+#include <cstdlib>
 #include <limits>
+
+#include "firn/vmm/cpu/spare_kernel_mappings.h"
 
 namespace firn::cpu {
 namespace {
@@ -42,8 +45,21 @@ bool ReserveAddresses(uint64_t bytes, uint64_t alignment_bytes, DevicePtr hint,
 }
 
 void ReleaseAddresses(DevicePtr address, uint64_t bytes) {
-  // The library's call on purpose: it lets sanitizers forget the range.
-  munmap(HostPointer(address), bytes);
+  // The library's call on purpose: it lets sanitizers forget the range. It may
+  // have to part what the kernel joined.
+  WithSpareMappings([&] { return munmap(HostPointer(address), bytes) == 0; });
+}
+
+bool CloseHole(DevicePtr address, uint64_t bytes) {
+  // This call changes nothing, but fails where nothing is mapped.
+  if (syscall(SYS_msync, HostPointer(address), bytes, MS_ASYNC) == 0) {
+    return false;
+  }
+  const bool closed =
+      WithSpareMappings([&] { return MapInaccessible(address, bytes); });
+  // Device work could reach whatever the host put there next.
+  if (!closed) abort();
+  return true;
 }
 
 }  // namespace firn::cpu

@@ -31,7 +31,12 @@ inline constexpr int kReservationFlags =
 // is aligned and free. False when there is no room.
 bool ReserveAddresses(uint64_t bytes, uint64_t alignment_bytes, DevicePtr hint,
                       DevicePtr* address);
+// Gives them back, mapped or not.
 void ReleaseAddresses(DevicePtr address, uint64_t bytes);
+// After a mapping call failed on a part of a reservation: kernels differ in
+// whether they have removed what was there by then. If so, makes that part
+// inaccessible, and returns true.
+bool CloseHole(DevicePtr address, uint64_t bytes);
 
 inline void* HostPointer(DevicePtr address) {
   return reinterpret_cast<void*>(static_cast<uintptr_t>(address));
@@ -91,6 +96,14 @@ inline bool MapScratch(DevicePtr address, uint64_t bytes) {
   return RawMmap(address, bytes, PROT_READ | PROT_WRITE,
                  kReservationFlags | MAP_FIXED, /*fd=*/-1,
                  /*offset_bytes=*/0) != 0;
+}
+// Makes it private memory that reads as the file's bytes from `offset_bytes` on
+// until it is written to.
+inline bool MapScratchOfFile(DevicePtr address, uint64_t bytes, int fd,
+                             uint64_t offset_bytes) {
+  return RawMmap(address, bytes, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, fd,
+                 offset_bytes) != 0;
 }
 
 }  // namespace firn::cpu

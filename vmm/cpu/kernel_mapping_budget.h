@@ -16,6 +16,11 @@ namespace firn::cpu {
 // Thread safety: all methods may be called from any thread.
 class KernelMappingBudget {
  public:
+  // What a call that was refused for the budget of the process broke.
+  static constexpr const char* kRule =
+      "the process must stay below the host's limit of memory mappings "
+      "(vm.max_map_count)";
+
   explicit KernelMappingBudget(int64_t limit) : limit_(limit) {}
 
   // The one of this process, shared by all its CPU drivers: eleven twelfths of

@@ -56,7 +56,7 @@ Verdict MemoryTable::Create(const SharedMemoryInfo& info, bool shareable,
   return Allow();
 }
 
-Verdict MemoryTable::Import(int file, const SharedMemoryInfo& info,
+Verdict MemoryTable::Import(PrivateFile file, const SharedMemoryInfo& info,
                             const FileIdentity& identity, uint32_t* index) {
   const auto known = by_file_.find(identity);
   if (known != by_file_.end()) {
@@ -71,8 +71,9 @@ Verdict MemoryTable::Import(int file, const SharedMemoryInfo& info,
     return Allow();
   }
   StoragePlace place;
-  const Verdict adopted = storage_->Adopt(file, &place);
+  const Verdict adopted = storage_->Adopt(file.fd(), &place);
   if (!adopted.ok()) return adopted;
+  file.Release();
   *index = Add(info, place, kNoDevice);
   memories_[*index].adopted = true;
   NoteFile(*index, identity);
@@ -86,14 +87,9 @@ Verdict MemoryTable::Export(uint32_t index, int* file) {
     if (!made.ok()) return made;
     NoteFile(index, IdentityOf(memory.place.file));
   }
-  const int exported = OpenForExport(memory.place.file);
-  if (exported < 0) {
-    return Refuse(DriverResult::kOutOfMemory,
-                  "the process must have a file descriptor to spare");
-  }
-  memory.exported = true;
-  *file = exported;
-  return Allow();
+  const Verdict exported = OpenForExport(memory.place.file, file);
+  if (exported.ok()) memory.exported = true;
+  return exported;
 }
 
 void MemoryTable::DropHandle(uint32_t index) {

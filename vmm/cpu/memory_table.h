@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "firn/vmm/cpu/private_file.h"
 #include "firn/vmm/cpu/shared_memory_file.h"
 #include "firn/vmm/cpu/storage.h"
 #include "firn/vmm/cpu/verdict.h"
@@ -50,8 +51,8 @@ class MemoryTable {
   // location, if that is a device; `shareable` memory can be exported.
   Verdict Create(const SharedMemoryInfo& info, bool shareable, uint32_t* index);
   // Finds the memory that `file` is of, adopting it if another driver made it,
-  // and adds a handle to it.
-  Verdict Import(int file, const SharedMemoryInfo& info,
+  // and adds a handle to it. `info` and `identity` were read from `file`.
+  Verdict Import(PrivateFile file, const SharedMemoryInfo& info,
                  const FileIdentity& identity, uint32_t* index);
   // A file descriptor for others.
   Verdict Export(uint32_t index, int* file);

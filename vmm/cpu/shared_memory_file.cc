@@ -5,27 +5,37 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "firn/vmm/cpu/host_memory.h"
+#include "firn/vmm/cpu/memory_file.h"
 
 namespace firn::cpu {
 namespace {
 
 constexpr uint64_t kMagic = 0x314D454D4E524946;  // "FIRNMEM1"
 constexpr uint32_t kVersion = 1;
-// Its size never changes, so that a mapping of it can always be touched.
-constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+// Its size never changes, so that a mapping of it can always be touched; and
+// nobody can add a seal, so that it can always be mapped.
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+constexpr int kWriteSeals = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE;
 constexpr const char* kForeignRule =
     "the file descriptor must be one that this kind of driver exported";
+constexpr const char* kDescriptorRule =
+    "the shareable handle must be an open file descriptor";
+
+// How often an exported descriptor is locked in vain, and the pause between.
+constexpr int kLockTries = 4;
+constexpr long kLockPauseNanoseconds = 1000000;
 
 // What the last page of the file begins with.
 struct Trailer {
@@ -103,12 +113,38 @@ bool WriteTrailer(int fd, uint64_t offset_bytes, const Trailer& trailer) {
                 static_cast<off_t>(offset_bytes)) == sizeof(trailer);
 }
 
+// Whether an open failed for want of something, not for its path.
+bool IsExhaustion(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOMEM;
+}
+
+// Never waits; false with errno set.
 bool Lock(int fd, int operation) {
   int result;
   do {
-    result = flock(fd, operation);
+    result = flock(fd, operation | LOCK_NB);
   } while (result != 0 && errno == EINTR);
   return result == 0;
+}
+
+// Marks an exported descriptor as alive. For a moment an IsExportAlive, asked
+// in another process, may be in the way; for long, only somebody who locks what
+// was exported, and for him nobody waits.
+Verdict LockForExport(int exported) {
+  for (int tries = 1; !Lock(exported, LOCK_SH); ++tries) {
+    if (errno != EWOULDBLOCK) {
+      return Refuse(DriverResult::kOutOfMemory,
+                    "the host must have a file lock to spare");
+    }
+    if (tries == kLockTries) {
+      return Refuse(DriverResult::kNotPermitted,
+                    "nobody may hold an exclusive lock (flock) on a file "
+                    "descriptor of the memory");
+    }
+    const struct timespec pause = {0, kLockPauseNanoseconds};
+    nanosleep(&pause, nullptr);
+  }
+  return Allow();
 }
 
 FileIdentity IdentityOf(const struct stat& status) {
@@ -118,32 +154,45 @@ FileIdentity IdentityOf(const struct stat& status) {
 
 }  // namespace
 
-int CreateSharedMemoryFile(const SharedMemoryInfo& info) {
-  const int fd =
-      memfd_create("firn_shared_memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (fd < 0) return -1;
+Verdict CreateSharedMemoryFile(const SharedMemoryInfo& info,
+                               PrivateFile* file) {
+  PrivateFile made;
+  const Verdict created =
+      CreateMemoryFile("firn_shared_memory", /*sealable=*/true, &made);
+  if (!created.ok()) return created;
   const uint64_t content_bytes = ContentBytes(info);
-  const bool made =
-      ftruncate(fd, static_cast<off_t>(content_bytes + HostPageBytes())) == 0 &&
-      WriteTrailer(fd, content_bytes, TrailerOf(info)) &&
-      fcntl(fd, F_ADD_SEALS, kSeals | F_SEAL_SEAL) == 0;
-  if (!made) {
-    close(fd);
-    return -1;
+  const Verdict resized =
+      ResizeMemoryFile(made.fd(), content_bytes + HostPageBytes());
+  if (!resized.ok()) return resized;
+  if (!WriteTrailer(made.fd(), content_bytes, TrailerOf(info)) ||
+      fcntl(made.fd(), F_ADD_SEALS, kSeals) != 0) {
+    return Refuse(DriverResult::kOutOfMemory, kHostMemoryRule);
   }
-  return fd;
+  *file = std::move(made);
+  return Allow();
+}
+
+Verdict ReceiveSharedMemoryFile(int fd, PrivateFile* file) {
+  PrivateFile own =
+      PrivateFile::Open([fd] { return fcntl(fd, F_DUPFD_CLOEXEC, 0); });
+  if (!own.ok()) {
+    return errno == EBADF ? RefuseValue(kDescriptorRule) : RefuseFile(errno);
+  }
+  *file = std::move(own);
+  return Allow();
 }
 
 const char* ReadSharedMemoryFile(int fd, SharedMemoryInfo* info,
                                  FileIdentity* identity) {
   struct stat status;
-  if (fd < 0 || fstat(fd, &status) != 0) {
-    return "the shareable handle must be an open file descriptor";
-  }
+  if (fd < 0 || fstat(fd, &status) != 0) return kDescriptorRule;
   const int seals = fcntl(fd, F_GET_SEALS);
   const auto file_bytes = static_cast<uint64_t>(status.st_size);
   if (seals < 0 || (seals & kSeals) != kSeals || file_bytes < HostPageBytes()) {
     return kForeignRule;
+  }
+  if ((seals & kWriteSeals) != 0) {
+    return "the memory file must not be sealed against writing";
   }
   if ((fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDWR) {
     return "the file descriptor must be open for reading and writing";
@@ -174,23 +223,28 @@ FileIdentity IdentityOf(int fd) {
   return IdentityOf(status);
 }
 
-int OpenForExport(int fd) {
+Verdict OpenForExport(int fd, int* exported) {
   char path[32];
   std::snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-  const int exported = open(path, O_RDWR | O_CLOEXEC);
-  if (exported < 0) {
-    return errno == ENOENT ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+  const int opened = open(path, O_RDWR | O_CLOEXEC);
+  if (opened >= 0) {
+    const Verdict locked = LockForExport(opened);
+    if (!locked.ok()) {
+      close(opened);
+      return locked;
+    }
+    *exported = opened;
+    return Allow();
   }
-  // Waits, if at all, for an IsExportAlive that has just been asked elsewhere.
-  if (!Lock(exported, LOCK_SH)) {
-    close(exported);
-    return -1;
-  }
-  return exported;
+  if (IsExhaustion(errno)) return RefuseFile(errno);
+  const int duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (duplicate < 0) return RefuseFile(errno);
+  *exported = duplicate;
+  return Allow();
 }
 
 bool IsExportAlive(int fd) {
-  if (!Lock(fd, LOCK_EX | LOCK_NB)) return true;
+  if (!Lock(fd, LOCK_EX)) return true;
   Lock(fd, LOCK_UN);
   return false;
 }

@@ -16,6 +16,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "firn/vmm/cpu/private_file.h"
+#include "firn/vmm/cpu/verdict.h"
 #include "firn/vmm/driver_types.h"
 
 namespace firn::cpu {
@@ -42,8 +44,12 @@ struct FileIdentity {
   }
 };
 
-// Makes the file, closed on exec. -1 when the host refuses.
-int CreateSharedMemoryFile(const SharedMemoryInfo& info);
+// Makes the file.
+Verdict CreateSharedMemoryFile(const SharedMemoryInfo& info, PrivateFile* file);
+
+// A descriptor of our own for what somebody's `fd` is at this moment: to read
+// and to adopt, for `fd` may become another file's at any time.
+Verdict ReceiveSharedMemoryFile(int fd, PrivateFile* file);
 
 // Finds out what `fd` is. Returns nullptr, or else the rule that a descriptor
 // to import breaks.
@@ -53,9 +59,9 @@ const char* ReadSharedMemoryFile(int fd, SharedMemoryInfo* info,
 // `fd` is open.
 FileIdentity IdentityOf(int fd);
 
-// A descriptor of the same file to hand out, closed on exec. -1 when the host
-// refuses. (Without /proc it is a mere duplicate, whose life nobody can see.)
-int OpenForExport(int fd);
+// A descriptor of the same file to hand out, closed on exec. (Where /proc is
+// missing or forbidden it is a mere duplicate, whose life nobody can see.)
+Verdict OpenForExport(int fd, int* exported);
 
 // Whether a descriptor of OpenForExport, a duplicate of one or a mapping made
 // through one lives anywhere. `fd` must be none of these.

@@ -67,7 +67,8 @@ class Storage {
   // Sees to it that such memory has its file, to be exported.
   virtual Verdict MakeFile(const SharedMemoryInfo& info,
                            StoragePlace* place) = 0;
-  // Memory that another driver exported; `file` stays the caller's.
+  // Memory that another driver exported. Unless refused, takes over `file`, the
+  // descriptor of a PrivateFile.
   virtual Verdict Adopt(int file, StoragePlace* place) = 0;
   // Memory of any kind; nothing of it is accessible any more.
   virtual void Free(const StoragePlace& place, uint64_t granules) = 0;

@@ -4,6 +4,7 @@
 #include "firn/vmm/cpu/stream_queue.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 namespace firn::cpu {
@@ -49,6 +50,32 @@ void Stream::CompleteFirst(WorkClock first_saw) {
   }
   seen = std::move(first_saw);
   queue.pop_front();
+}
+
+bool Stream::IsParked() const {
+  switch (head) {
+    case OperationState::kNotStarted:
+    case OperationState::kRuns:
+      return false;
+    case OperationState::kWaitsForCondition:
+      return true;
+    case OperationState::kWaitsInDriver:
+    case OperationState::kWaitsForStream:
+      break;
+  }
+  return std::any_of(head_waits_for->begin(), head_waits_for->end(),
+                     [](const PointRef& point) { return !point->complete; });
+}
+
+const StreamOperation* Stream::FirstNotBegun() const {
+  const bool first_began =
+      head == OperationState::kRuns || head == OperationState::kWaitsInDriver;
+  const size_t begun = first_began ? 1 : 0;
+  if (queue.size() <= begun) return nullptr;
+  const StreamOperation& first = *queue[begun];
+  // Will see all that is complete once its condition holds, and so will what is
+  // queued behind it.
+  return first.work.ready != nullptr ? nullptr : &first;
 }
 
 bool Stream::IsImplicitlyAfter(const Stream& other) const {

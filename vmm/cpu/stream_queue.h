@@ -62,6 +62,12 @@ struct Stream {
   WorkClock SeenByFirst() const;
   // Takes the first operation out, which saw `first_saw`.
   void CompleteFirst(WorkClock first_saw);
+  // Whether the first operation goes on only if something else does. Not if all
+  // the work it waits for is over, and its thread is just about to notice.
+  bool IsParked() const;
+  // The first operation that has yet to note what is complete before it;
+  // nullptr if there is none.
+  const StreamOperation* FirstNotBegun() const;
   // Whether work queued on this stream now comes after the work of `other`, by
   // what the legacy stream means.
   bool IsImplicitlyAfter(const Stream& other) const;
@@ -78,16 +84,17 @@ struct Stream {
   // The point at `completed`, if somebody asked for it.
   PointRef last_point;
   OperationState head = OperationState::kNotStarted;
-  // kWaitsForStream: which.
-  uint64_t head_waits_for_id = 0;
+  // kWaitsInDriver, kWaitsForStream: the end of any of these that is not
+  // complete.
+  const std::vector<PointRef>* head_waits_for = nullptr;
   // Some thread works off the queue.
   bool claimed = false;
   // No more work will come.
   bool closed = false;
   // The worker is about to return.
   bool finished = false;
-  // Closed, complete, and known to the host when so many operations of all
-  // streams had been queued.
+  // Closed, complete, and taken to be known to the host when so many operations
+  // of all streams had been queued.
   absl::optional<uint64_t> observed_at;
   CondVar wake;
   std::thread worker;

@@ -33,7 +33,6 @@ WorkQueuesOptions QueuesOptions(const StreamSetOptions& options) {
   WorkQueuesOptions queues;
   queues.inline_when_idle = options.inline_when_idle;
   queues.parked_timeout = options.parked_timeout;
-  queues.deadlock_timeout = options.deadlock_timeout;
   queues.stamp = options.stamp;
   queues.on_retired = options.on_retired;
   return queues;
@@ -61,6 +60,7 @@ Verdict ReadyIf(bool done) {
 
 StreamSet::StreamSet(StreamSetOptions options)
     : defect_(options.defect),
+      deadlock_timeout_(options.deadlock_timeout),
       is_lost_(options.is_lost),
       queues_(QueuesOptions(options)),
       captures_(&ongoing_captures_,
@@ -163,7 +163,7 @@ Verdict StreamSet::WaitEvent(int device, StreamHandle handle,
   verdict = captures_.WaitEvent(stream->identity, event->capture(),
                                 event->point != nullptr, &in_capture);
   if (!verdict.ok() || in_capture || event->point == nullptr) return verdict;
-  queues_.AppendWait(stream.get(), event->point);
+  if (!queues_.AppendWait(stream.get(), event->point)) return NoThread();
   queues_.Kick(stream);
   return Allow();
 }
@@ -205,8 +205,10 @@ Verdict StreamSet::EventRecord(int device, EventHandle event_handle,
     event->captured = captures_.RecordEvent(stream->identity.id);
     return Allow();
   }
+  const PointRef point = queues_.RecordPoint(stream.get());
+  if (point == nullptr) return NoThread();
   event->captured.reset();
-  event->point = queues_.RecordPoint(stream.get());
+  event->point = point;
   queues_.Kick(stream);
   return Allow();
 }
@@ -255,7 +257,7 @@ Verdict StreamSet::Enqueue(int device, StreamHandle handle, StreamWork work) {
     captures_.Record(stream->identity.id, std::move(work));
     return Allow();
   }
-  queues_.Append(stream.get(), std::move(work), {});
+  if (!queues_.Append(stream.get(), {&work, 1})) return NoThread();
   queues_.Kick(stream);
   return Allow();
 }
@@ -266,6 +268,8 @@ Verdict StreamSet::EnqueueHostFunction(int device, StreamHandle stream,
   const bool marked = defect_ != CpuDefect::kCallsInHostFunctionAllowed;
   StreamWork work;
   work.name = "host function";
+  work.tells_host = true;
+  work.never_inline = true;
   work.run = [this, device, marked, function, user_data](const WorkOrder&) {
     if (is_lost_ != nullptr && is_lost_(device)) return;
     const HostFunctionScope scope(marked);
@@ -291,10 +295,30 @@ bool StreamSet::IsIdle() {
   return queues_.idle();
 }
 
-std::string StreamSet::Drain() {
-  if (defect_ == CpuDefect::kDrainSkipped) return "";
+WorkInFlight StreamSet::GetWorkInFlight() {
   MutexLock lock(queues_.mutex());
-  return queues_.Drain();
+  return queues_.in_flight();
+}
+
+std::string StreamSet::Drain() {
+  MutexLock lock(queues_.mutex());
+  return queues_.Drain(deadlock_timeout_);
+}
+
+std::string StreamSet::DrainParked() {
+  MutexLock lock(queues_.mutex());
+  std::string parked;
+  // Work may have queued more.
+  do {
+    parked = queues_.Drain(absl::InfiniteDuration());
+  } while (parked.empty() && !queues_.idle());
+  return parked;
+}
+
+Verdict StreamSet::NoThread() {
+  return Refuse(DriverResult::kOutOfMemory,
+                "a stream is given work while the system can start the thread "
+                "that works it off");
 }
 
 StreamRef StreamSet::Find(int device, StreamHandle handle) {

@@ -23,6 +23,7 @@
 #include "firn/vmm/cpu/stream_queue.h"
 #include "firn/vmm/cpu/stream_work.h"
 #include "firn/vmm/cpu/verdict.h"
+#include "firn/vmm/cpu/work_in_flight.h"
 #include "firn/vmm/cpu/work_queues.h"
 #include "firn/vmm/driver_types.h"
 #include "firn/vmm/mutex.h"
@@ -33,10 +34,10 @@ struct StreamSetOptions {
   int device_count = 1;
   // Work on an idle stream that has nothing to wait for is run by the calling
   // thread at once and leaves the stream idle. No thread is started until some
-  // work has to wait. Work with `ready` set is always queued.
+  // work has to wait. Work with `ready` or `never_inline` set is always queued.
   bool inline_when_idle = false;
   // Drain: how long nothing may happen while everything waits, and how long
-  // nothing may end while something runs.
+  // none of what it waits for may end while something runs.
   absl::Duration parked_timeout = absl::Milliseconds(500);
   absl::Duration deadlock_timeout = absl::Seconds(10);
   // Called whenever work is queued, and by each launch of a graph again; the
@@ -44,7 +45,8 @@ struct StreamSetOptions {
   // and so is the next: both must be short, and call nothing of this class.
   std::function<uint64_t()> stamp;
   // No clock mentions that stream any more: it is destroyed, and all work to
-  // come is ordered after all of its.
+  // come is ordered after all of its. The latter is taken for granted of the
+  // oldest, if many were destroyed whose end the host never saw.
   std::function<void(uint64_t stream_id)> on_retired;
   // Whether host functions queued for that device are not called any more; may
   // be empty. Called by workers, without the lock.
@@ -105,13 +107,15 @@ class StreamSet {
 
   // kInvalidHandle unless this is a stream of `device`.
   Verdict CheckStream(int device, StreamHandle stream);
-  // Queues work; or records it, if the stream is captured.
+  // Queues work; or records it, if the stream is captured. As all that takes a
+  // place in a stream, refused with kOutOfMemory if that needs a thread and the
+  // system starts no more.
   Verdict Enqueue(int device, StreamHandle stream, StreamWork work);
   // Whether any stream is captured.
   bool HasCapture() const {
     return ongoing_captures_.load(std::memory_order_relaxed) != 0;
   }
-  // InHostFunction() is true while it runs.
+  // InHostFunction() is true while it runs, always on a thread of the stream.
   Verdict EnqueueHostFunction(int device, StreamHandle stream,
                               HostFunction function, void* user_data);
   // Whether the calling thread is running a host function.
@@ -129,10 +133,14 @@ class StreamSet {
   void SynchronizeAll();
   // Whether no work is queued or running.
   bool IsIdle();
+  WorkInFlight GetWorkInFlight();
   // Waits for all work queued before, on streams since destroyed as well, but
   // gives up in a deadlock. Returns an empty string, or which streams do not
   // end and what each is at.
   std::string Drain();
+  // Likewise, but however long work runs: gives up once all that is left has
+  // been waiting for parked_timeout.
+  std::string DrainParked();
 
  private:
   using Nodes = std::vector<StreamWork>;
@@ -153,6 +161,7 @@ class StreamSet {
     PointRef last_launch;
   };
 
+  static Verdict NoThread();
   // nullptr for a bad handle; Own: or for a stream of another device.
   StreamRef Find(int device, StreamHandle handle)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(queues_.mutex());
@@ -163,6 +172,7 @@ class StreamSet {
   Verdict AdmitUnsafeCallInCapture();
 
   const CpuDefect defect_;
+  const absl::Duration deadlock_timeout_;
   const std::function<bool(int device)> is_lost_;
   std::atomic<int> ongoing_captures_{0};
   WorkQueues queues_;

@@ -90,6 +90,7 @@ Verdict StreamSet::GraphLaunch(int device, GraphExecHandle exec,
   // Maybe the last to go, since the work may be over and the executable graph
   // destroyed by then: not under the lock.
   std::shared_ptr<const Nodes> nodes;
+  Nodes work;
   MutexLock lock(queues_.mutex());
   const StreamRef stream = FindOwn(device, handle);
   if (stream == nullptr) return BadCaptureStream();
@@ -98,27 +99,33 @@ Verdict StreamSet::GraphLaunch(int device, GraphExecHandle exec,
   const Verdict verdict = captures_.AdmitUncapturable(stream->identity);
   if (!verdict.ok()) return verdict;
   GraphExec& instance = it->second;
-  if (instance.last_launch != nullptr) {
-    queues_.AppendWait(stream.get(), instance.last_launch);
+  if (instance.last_launch != nullptr &&
+      !queues_.AppendWait(stream.get(), instance.last_launch)) {
+    return NoThread();
   }
   nodes = instance.nodes;
+  work.reserve(nodes->size());
   for (size_t i = 0; i < nodes->size(); ++i) {
     // One node, kept alive with all of them.
     const std::shared_ptr<const StreamWork> node(nodes, &(*nodes)[i]);
-    StreamWork work;
-    work.name = node->name;
-    work.waits_for = node->waits_for;
+    StreamWork piece;
+    piece.name = node->name;
+    piece.waits_for = node->waits_for;
+    piece.tells_host = node->tells_host;
+    piece.never_inline = node->never_inline;
     if (node->run != nullptr) {
-      work.run = [node](const WorkOrder& order) { node->run(order); };
+      piece.run = [node](const WorkOrder& order) { node->run(order); };
     }
     if (node->ready != nullptr) {
-      work.ready = [node](uint64_t stamp) { return node->ready(stamp); };
+      piece.ready = [node](uint64_t stamp) { return node->ready(stamp); };
     }
-    queues_.Append(stream.get(), std::move(work), {});
+    work.push_back(std::move(piece));
   }
-  instance.last_launch = stream->PointAtEnd();
+  // If not, a wait for the launch before may stay behind, which does no harm.
+  const bool queued = queues_.Append(stream.get(), absl::MakeSpan(work));
+  if (queued) instance.last_launch = stream->PointAtEnd();
   queues_.Kick(stream);
-  return Allow();
+  return queued ? Allow() : NoThread();
 }
 
 Verdict StreamSet::GraphExecDestroy(GraphExecHandle exec) {

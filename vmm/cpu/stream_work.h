@@ -26,6 +26,13 @@ struct StreamWork {
   // With `ready`: what makes it true, for reports: "the value at 0x7f... to be
   // >= 1".
   std::string waits_for;
+  // The host may learn from this work, without asking, that it ran: a host
+  // function, or a write of a value that the host polls. What comes before it
+  // counts as seen by the host when it begins, and it itself when it is over.
+  bool tells_host = false;
+  // Never run by the thread that queues it, which may hold a lock that the work
+  // takes.
+  bool never_inline = false;
 };
 
 }  // namespace firn::cpu

@@ -17,12 +17,14 @@
 #include "absl/container/btree_map.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
+#include "absl/types/span.h"
 #include "firn/vmm/cpu/deadlock_report.h"
 #include "firn/vmm/cpu/deadlock_watch.h"
 #include "firn/vmm/cpu/stream_identity.h"
 #include "firn/vmm/cpu/stream_queue.h"
 #include "firn/vmm/cpu/stream_work.h"
 #include "firn/vmm/cpu/work_clock.h"
+#include "firn/vmm/cpu/work_in_flight.h"
 #include "firn/vmm/mutex.h"
 
 namespace firn::cpu {
@@ -31,7 +33,6 @@ struct WorkQueuesOptions {
   // Whether Kick() may run work on the calling thread.
   bool inline_when_idle = false;
   absl::Duration parked_timeout;
-  absl::Duration deadlock_timeout;
   // As those of StreamSetOptions.
   std::function<uint64_t()> stamp;
   std::function<void(uint64_t stream_id)> on_retired;
@@ -41,8 +42,9 @@ struct WorkQueuesOptions {
 // stream, points waited for, the device's legacy stream and the host make. What
 // any thread of the host saw complete counts for all of the host.
 //
-// A worker is started when its stream first has to wait or may not run work
-// inline, and ends once its stream is closed and its queue empty.
+// A worker is started when its stream is first given work that has to wait or
+// may not be run inline, and ends once its stream is closed and its queue
+// empty. What would need a worker that cannot be started is not appended.
 class WorkQueues {
  public:
   explicit WorkQueues(const WorkQueuesOptions& options);
@@ -62,16 +64,19 @@ class WorkQueues {
   // Its queued work still completes.
   void Close(Stream* stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // Queues work behind all that the stream has, and behind `waits_for`.
-  void Append(Stream* stream, StreamWork work, std::vector<PointRef> waits_for)
+  // Queues work behind all that the stream has, and takes it; or returns false,
+  // and leaves it all where it is.
+  [[nodiscard]] bool Append(Stream* stream, absl::Span<StreamWork> work)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Gets work that was appended going. Releases the mutex meanwhile: the last
   // thing to do.
   void Kick(const StreamRef& stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // All work queued so far, and what it comes after; may append.
+  // All work queued so far, and what it comes after; may append, and returns
+  // nullptr if that fails.
   PointRef RecordPoint(Stream* stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Makes what is appended from now on come after `point`; may append.
-  void AppendWait(Stream* stream, const PointRef& point)
+  // Makes what is appended from now on come after `point`; may append, and
+  // returns false if that fails.
+  [[nodiscard]] bool AppendWait(Stream* stream, const PointRef& point)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Whether all work is done on the stream, and on those that a legacy stream
@@ -88,9 +93,11 @@ class WorkQueues {
   bool idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return total_completed_ == total_enqueued_;
   }
-  // As WaitForDevice for all, but gives up in a deadlock. Returns its
-  // description, or an empty string.
-  std::string Drain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  WorkInFlight in_flight() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // As WaitForDevice for all, but gives up in a deadlock, as DeadlockWatch
+  // tells it. Returns its description, or an empty string.
+  std::string Drain(absl::Duration deadlock_timeout)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
  private:
   // The operation that the calling thread runs, if it is one of a stream.
@@ -104,6 +111,11 @@ class WorkQueues {
 
   void AddImplicitWaits(const Stream& stream, StreamOperation* operation)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether Kick() may run it on the calling thread, now and at any time after.
+  bool MayRunInline(const StreamOperation& operation) const;
+  // Whether the stream has a worker from now on.
+  bool HaveWorker(Stream* stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The stream has a worker, unless all it has queued may run inline.
   void AppendOperation(Stream* stream,
                        std::unique_ptr<StreamOperation> operation)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -116,7 +128,13 @@ class WorkQueues {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WaitForAll(const std::vector<PointRef>& points)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Observe(const StreamPoint& point) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The host knows that so much is complete, and what the work saw.
+  void Observe(uint64_t stream_id, uint64_t position, const WorkClock& seen)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Observe(const StreamPoint& point) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (Knows(host_seen_, point.stream_id, point.position)) return;
+    Observe(point.stream_id, point.position, point.seen);
+  }
   WorkClock AllComplete() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   void RunWorker(Stream* stream) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -126,8 +144,11 @@ class WorkQueues {
   void SetHead(Stream* stream, OperationState state)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  WorkProgress Progress() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::string Describe() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of a wait for `ends`.
+  WorkProgress Progress(const std::vector<PointRef>& ends) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string Describe(const std::vector<PointRef>& ends) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Joins the workers of closed streams that are done, and retires streams.
   void Reap() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -25,27 +26,33 @@ WorkQueues::Running& WorkQueues::ThisThreadRuns() {
   return running;
 }
 
+bool WorkQueues::MayRunInline(const StreamOperation& operation) const {
+  // Work without anything to run takes no thread either.
+  return operation.CanRunAtOnce() && !operation.work.never_inline &&
+         (options_.inline_when_idle || operation.work.run == nullptr);
+}
+
+bool WorkQueues::HaveWorker(Stream* stream) {
+  if (stream->worker.joinable()) return true;
+  try {
+    // The worker is joined before the stream goes, so a plain pointer will do.
+    stream->worker = std::thread(&WorkQueues::RunWorker, this, stream);
+  } catch (const std::system_error&) {
+    return false;
+  }
+  return true;
+}
+
 void WorkQueues::Kick(const StreamRef& stream_ref) {
   // The stream may be destroyed while its work is run here.
   const StreamRef stream = stream_ref;
   if (stream->claimed || stream->queue.empty()) return;
-  // Work without anything to run takes no thread either.
-  const auto may_run_here = [&](const StreamOperation& operation) {
-    return operation.CanRunAtOnce() &&
-           (options_.inline_when_idle || operation.work.run == nullptr);
-  };
   stream->claimed = true;
-  while (!stream->queue.empty() && may_run_here(*stream->queue.front())) {
+  while (!stream->queue.empty() && MayRunInline(*stream->queue.front())) {
     RunFirst(stream.get());
   }
   stream->claimed = false;
-  if (stream->queue.empty() && !stream->closed) return;
-  if (stream->worker.joinable()) {
-    stream->wake.Signal();
-  } else if (!stream->queue.empty()) {
-    // The worker is joined before the stream goes, so a plain pointer will do.
-    stream->worker = std::thread(&WorkQueues::RunWorker, this, stream.get());
-  }
+  if (!stream->queue.empty() || stream->closed) stream->wake.Signal();
 }
 
 void WorkQueues::RunWorker(Stream* stream) {
@@ -68,7 +75,7 @@ void WorkQueues::AwaitTurn(Stream* stream) {
   StreamOperation& operation = *stream->queue.front();
   for (const PointRef& point : operation.waits_for) {
     if (point->complete) continue;
-    stream->head_waits_for_id = point->stream_id;
+    stream->head_waits_for = &operation.waits_for;
     SetHead(stream, OperationState::kWaitsForStream);
     while (!point->complete) progress_.Wait(&mutex_);
   }
@@ -98,6 +105,8 @@ void WorkQueues::RunFirst(Stream* stream) {
   StreamOperation& operation = *stream->queue.front();
   const WorkClock seen = stream->SeenByFirst();
   SetHead(stream, OperationState::kRuns);
+  const bool tells_host = operation.work.tells_host;
+  if (tells_host) Observe(stream->identity.id, stream->completed, seen);
   if (operation.work.run != nullptr || operation.work.ready != nullptr) {
     WorkOrder order;
     order.stream_id = stream->identity.id;
@@ -120,6 +129,7 @@ void WorkQueues::RunFirst(Stream* stream) {
   }
   ++total_completed_;
   stream->CompleteFirst(seen);
+  if (tells_host) Observe(stream->identity.id, stream->completed, seen);
   SetHead(stream, OperationState::kNotStarted);
   progress_.SignalAll();
 }
@@ -127,7 +137,7 @@ void WorkQueues::RunFirst(Stream* stream) {
 void WorkQueues::SetHead(Stream* stream, OperationState state) {
   stream->head = state;
   ++activity_;
-  if (drainers_ != 0 && IsParked(state)) progress_.SignalAll();
+  if (drainers_ != 0 && stream->IsParked()) progress_.SignalAll();
 }
 
 WorkClock WorkQueues::AllComplete() const {

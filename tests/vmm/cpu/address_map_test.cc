@@ -141,6 +141,8 @@ TEST_F(AddressMapTest, SlotsAndNewReservationsRememberUnmaps) {
   map_.RemoveReservation(old);
   map_.AddReservation(kBase, kGranule, nullptr);
   EXPECT_EQ(map_.ReservationOf(kBase)->first_unmap_epoch(), 17u);
+  map_.AddReservation(At(5000), kGranule, nullptr);
+  EXPECT_EQ(map_.ReservationOf(At(5000))->first_unmap_epoch(), 0u);
 }
 
 }  // namespace

@@ -27,6 +27,13 @@ constexpr AccessFlags kReadWrite = AccessFlags::kReadWrite;
 
 class DeviceMemoryAccessTest : public MemoryTest {
  protected:
+  DevicePtr ReserveAt(DevicePtr hint) {
+    DevicePtr address = 0;
+    TestMemory::ExpectOk(
+        memory_->Reserve(&address, kMemoryGranule, 0, hint, 0));
+    return address;
+  }
+
   TestMemory memory_{GetParam()};
 };
 
@@ -264,13 +271,35 @@ TEST_P(DeviceMemoryAccessTest, ANewReservationDoesNotHideAnUnmap) {
   const uint64_t queued = memory_->unmap_epoch();
   memory_.Unmap(base);
   ASSERT_TRUE(memory_->Unreserve(base, kMemoryGranule).ok());
-  DevicePtr again = 0;
-  ASSERT_TRUE(memory_->Reserve(&again, kMemoryGranule, 0, base, 0).ok());
-  ASSERT_EQ(again, base);
+  ASSERT_EQ(ReserveAt(base), base);
   memory_.Map(base, memory_.Create());
   memory_.SetAccess(base);
   EXPECT_FALSE(memory_.Permits(0, base, 1, true, queued));
   EXPECT_TRUE(memory_.Permits(0, base, 1, true, memory_->unmap_epoch()));
+}
+
+TEST_P(DeviceMemoryAccessTest, WorkMayWaitForAddressesReservedLater) {
+  const DevicePtr once = memory_.NewMemory();
+  memory_.Unmap(once);
+  ASSERT_TRUE(memory_->Unreserve(once, kMemoryGranule).ok());
+  // By now there is nothing at these addresses, nor was there ever at those of
+  // `fresh`.
+  const uint64_t queued = memory_->unmap_epoch();
+  const DevicePtr again = ReserveAt(once);
+  const DevicePtr fresh = memory_.Reserve(1);
+  // Elsewhere life goes on.
+  const DevicePtr other = memory_.NewMemory();
+  memory_.Unmap(other);
+  ASSERT_TRUE(memory_->Unreserve(other, kMemoryGranule).ok());
+  for (const DevicePtr address : {again, fresh}) {
+    ASSERT_TRUE(memory_->Unreserve(address, kMemoryGranule).ok());
+    ASSERT_EQ(ReserveAt(address), address);
+    memory_.Map(address, memory_.Create());
+    memory_.SetAccess(address);
+    EXPECT_TRUE(memory_.Permits(0, address, kMemoryGranule, true, queued));
+    memory_.Unmap(address);
+    ASSERT_TRUE(memory_->Unreserve(address, kMemoryGranule).ok());
+  }
 }
 
 TEST_P(DeviceMemoryAccessTest, ACheckTellsWhereTheBytesLie) {

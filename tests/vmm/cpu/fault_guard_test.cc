@@ -15,10 +15,12 @@
 #include <utility>
 #include <vector>
 
+#include "firn/vmm/cpu/backing.h"
 #include "firn/vmm/cpu/cpu_driver.h"
 #include "firn/vmm/cpu/guarded_region.h"
 #include "firn/vmm/cpu/host_mapping.h"
 #include "firn/vmm/cpu/sticky_error.h"
+#include "firn/vmm/cpu/storage.h"
 #include "gtest/gtest.h"
 #include "tests/vmm/cpu/cpu_test_device.h"
 
@@ -274,8 +276,14 @@ class FaultGuardTest : public ::testing::Test {
 
   FaultGuardTest() {
     EXPECT_TRUE(cpu::ReserveAddresses(kBytes, 4096, 0, &base_));
-    region_ = std::make_unique<cpu::GuardedRegion>(base_, kBytes, 4096);
-    region_->SetAccess(1, 1, AccessFlags::kRead);
+    auto backing = cpu::Backing::Create(4096, /*poison=*/false);
+    EXPECT_TRUE(backing.ok()) << backing.status();
+    backing_ = *std::move(backing);
+    EXPECT_TRUE(backing_->Allocate(1, &place_).ok());
+    region_ = std::make_unique<cpu::GuardedRegion>(base_, kBytes, 4096,
+                                                   backing_.get());
+    EXPECT_TRUE(region_->AllowReadOnly());
+    region_->SetReadOnly(1, 1, place_);
     region_->SetAccess(2, 1, AccessFlags::kReadWrite);
     guard_.Add(region_.get());
   }
@@ -286,6 +294,9 @@ class FaultGuardTest : public ::testing::Test {
 
   cpu::StickyError error_;
   cpu::FaultGuard guard_;
+  std::unique_ptr<cpu::Backing> backing_;
+  // Of granule 1.
+  cpu::StoragePlace place_;
   DevicePtr base_ = 0;
   std::unique_ptr<cpu::GuardedRegion> region_;
 };
@@ -320,7 +331,8 @@ TEST_F(FaultGuardTest, AFaultOfReadableMemoryIsTriedOnceThenIsAWrite) {
   EXPECT_FALSE(error_.latched());
   EXPECT_TRUE(cpu::FaultGuard::HandleFault(base_ + 4104));
   EXPECT_EQ(error_.get(), kIllegal);
-  EXPECT_EQ(region_->access(1), AccessFlags::kReadWrite);
+  EXPECT_TRUE(region_->is_scratch(1));
+  EXPECT_EQ(region_->access(1), AccessFlags::kRead);
   EXPECT_EQ(scope.fault_address(), base_ + 4104);
 }
 
@@ -331,6 +343,36 @@ TEST_F(FaultGuardTest, AScratchPageIsNoFaultForTheNextThread) {
   Store(base_ + 1, 5);
   EXPECT_TRUE(cpu::FaultGuard::HandleFault(base_ + 2));
   EXPECT_EQ(Load(base_ + 1), 5);
+}
+
+TEST_F(FaultGuardTest, AScratchPageThatIsNotThereAfterAllIsMadeAgain) {
+  cpu::FaultGuard::Scope scope(&guard_, &error_);
+  EXPECT_TRUE(cpu::FaultGuard::HandleFault(base_ + 1));
+  ASSERT_TRUE(cpu::MapInaccessible(base_, 4096));
+  EXPECT_TRUE(cpu::FaultGuard::HandleFault(base_ + 1));
+  EXPECT_TRUE(cpu::FaultGuard::HandleFault(base_ + 1));
+  Store(base_ + 1, 5);
+}
+
+TEST_F(FaultGuardTest, ScratchPagesGoWithTheWork) {
+  for (int round = 0; round < 2; ++round) {
+    cpu::StickyError error;
+    {
+      cpu::FaultGuard::Scope scope(&guard_, &error);
+      EXPECT_TRUE(cpu::FaultGuard::HandleFault(base_));
+      EXPECT_TRUE(cpu::FaultGuard::HandleFault(base_ + 4096));
+      EXPECT_TRUE(cpu::FaultGuard::HandleFault(base_ + 4096));
+      Store(base_, 5);
+      Store(base_ + 4096, 5);
+      EXPECT_TRUE(region_->HasScratchIn(0, 2));
+    }
+    EXPECT_EQ(error.get(), kIllegal);
+    EXPECT_FALSE(region_->HasScratchIn(0, 3));
+    EXPECT_EQ(Load(base_ + 4096), 0);
+  }
+  EXPECT_EQ(region_->access(0), AccessFlags::kNone);
+  EXPECT_EQ(region_->access(1), AccessFlags::kRead);
+  EXPECT_EQ(region_->access(2), AccessFlags::kReadWrite);
 }
 
 TEST(GhostIllegalAccessTest, ADeclaredRangeThatIsNotMappedLosesTheDevice) {

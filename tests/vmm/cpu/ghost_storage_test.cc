@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "firn/vmm/cpu/kernel_mapping_budget.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/sanitizers.h"
 #include "tests/vmm/cpu/cpu_test_device.h"
@@ -56,6 +58,32 @@ TEST(GhostStorageTest, A141GiBDeviceFitsIntoASmallProcess) {
   }
   EXPECT_EQ(device.FreeBytes(), options.device_bytes);
   EXPECT_EQ(device->MemAddressFree(base, kMappings * 2 * kMiB), kOk);
+}
+
+TEST(GhostStorageTest, ReservationsCountAsKernelMappings) {
+  auto& budget = cpu::KernelMappingBudget::OfProcess();
+  const int64_t used = budget.used();
+  {
+    CpuTestDevice device(GhostOptions());
+    const DevicePtr base = device.Reserve(1);
+    device.Reserve(3);
+    EXPECT_EQ(budget.used(), used + 2);
+    EXPECT_EQ(device->MemAddressFree(base, device.granule_bytes()), kOk);
+    EXPECT_EQ(budget.used(), used + 1);
+    const int64_t rest = budget.limit() - budget.used();
+    ASSERT_TRUE(budget.TryAdd(rest));
+    DevicePtr address = 0;
+    EXPECT_EQ(
+        device->MemAddressReserve(&address, device.granule_bytes(), 0, 0, 0),
+        DriverResult::kOutOfMemory);
+    EXPECT_THAT(device->last_report(), ::testing::HasSubstr("max_map_count"));
+    budget.Remove(rest);
+    // What was refused for another reason counts for nothing.
+    EXPECT_EQ(device->MemAddressReserve(&address, uint64_t{1} << 60, 0, 0, 0),
+              DriverResult::kOutOfMemory);
+    EXPECT_EQ(budget.used(), used + 1);
+  }
+  EXPECT_EQ(budget.used(), used);
 }
 
 TEST(GhostStorageTest, ManyCallsCoverManyGranulesAtOnce) {

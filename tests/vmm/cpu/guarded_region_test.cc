@@ -24,7 +24,7 @@ int64_t CountGaps(const std::vector<bool>& accessible) {
 TEST(GuardedRegionTest, GapsAreCountedRightForAnyChange) {
   std::mt19937 random(2);
   constexpr uint64_t kGranules = 12;
-  cpu::GuardedRegion region(0, kGranules * 4096 - 1, 4096);
+  cpu::GuardedRegion region(0, kGranules * 4096 - 1, 4096, nullptr);
   ASSERT_EQ(region.granules(), kGranules);
   std::vector<bool> accessible(kGranules, false);
   int64_t gaps = 1;
@@ -34,11 +34,21 @@ TEST(GuardedRegionTest, GapsAreCountedRightForAnyChange) {
     const bool give = random() % 2 == 0;
     gaps += region.GapsAdded(first, count, give);
     region.SetAccess(first, count,
-                     give ? AccessFlags::kRead : AccessFlags::kNone);
+                     give ? AccessFlags::kReadWrite : AccessFlags::kNone);
     for (uint64_t i = first; i < first + count; ++i) accessible[i] = give;
     ASSERT_EQ(gaps, CountGaps(accessible));
   }
 }
+
+// A sanitizer ends the process where calloc would say that it is out of memory.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(GuardedRegionTest, ARegionThatHasNoRoomForItsNotesSaysSo) {
+  const cpu::GuardedRegion small(0, uint64_t{1} << 20, 4096, nullptr);
+  EXPECT_TRUE(small.valid());
+  const cpu::GuardedRegion huge(0, ~uint64_t{0}, 1, nullptr);
+  EXPECT_FALSE(huge.valid());
+}
+#endif
 
 }  // namespace
 }  // namespace firn::cpu_testing

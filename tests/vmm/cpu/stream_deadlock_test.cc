@@ -3,6 +3,10 @@
 //
 // Waiting for all work gives up where it would wait for ever, and says why.
 
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <string>
 #include <thread>
@@ -212,6 +216,105 @@ TEST_F(EndlessWorkTest, WorkThatRunsAndDoesNotEndIsNamed) {
                          "does not end"));
 }
 
+TEST_F(EndlessWorkTest, WorkElsewhereDoesNotPutTheEndOff) {
+  const StreamHandle stuck = NewStream();
+  const StreamHandle busy = NewStream();
+  WaitForFlag(stuck);
+  std::atomic<bool> stop{false};
+  std::atomic<bool> gave_up{false};
+  Gate started;
+  std::thread worker([&] {
+    const absl::Time end = absl::Now() + absl::Seconds(20);
+    while (!stop.load() && !gave_up.load()) {
+      EXPECT_EQ(Enqueue(busy, [] { absl::SleepFor(absl::Milliseconds(1)); }),
+                kOk);
+      Synchronize(busy);
+      started.Open();
+      if (absl::Now() > end) gave_up.store(true);
+    }
+  });
+  started.Pass();
+  const std::string report = streams_.Drain();
+  EXPECT_FALSE(gave_up.load());
+  stop.store(true);
+  worker.join();
+  // The other stream is not what it waits for.
+  EXPECT_EQ(report,
+            absl::StrCat("stream ", IdOf(stuck),
+                         " (device 0), operation 1 of 1 (value wait): waits "
+                         "for the flag"));
+}
+
+TEST_F(EndlessWorkTest, ADrainForParkedWorkLetsWorkRunAsLongAsItLikes) {
+  HoldUp(NewStream());
+  const StreamHandle waits = NewStream();
+  WaitForFlag(waits);
+  std::string report;
+  std::atomic<bool> drained{false};
+  std::thread drainer([&] {
+    report = streams_.DrainParked();
+    drained.store(true);
+  });
+  // Several times what either rule of Drain() allows.
+  absl::SleepFor(absl::Milliseconds(300));
+  EXPECT_FALSE(drained.load());
+  gate_.Open();
+  drainer.join();
+  EXPECT_EQ(report,
+            absl::StrCat("stream ", IdOf(waits),
+                         " (device 0), operation 1 of 1 (value wait): waits "
+                         "for the flag"));
+}
+
+TEST_F(EndlessWorkTest, ADrainForParkedWorkWaitsForWorkThatWorkQueues) {
+  const StreamHandle stream = NewStream();
+  ASSERT_EQ(Enqueue(stream,
+                    [&] {
+                      gate_.Pass();
+                      Enqueue(stream,
+                              [] { absl::SleepFor(absl::Milliseconds(100)); });
+                    }),
+            kOk);
+  std::thread drainer([&] {
+    EXPECT_EQ(streams_.DrainParked(), "");
+    EXPECT_TRUE(streams_.IsIdle());
+  });
+  absl::SleepFor(absl::Milliseconds(20));
+  gate_.Open();
+  drainer.join();
+}
+
+// Exits with 0 if the process could be stopped without a false report. The work
+// takes less time than it may, but for the stop.
+void DrainWhileStopped() {
+  cpu::StreamSet streams(Timeouts(absl::Hours(1), absl::Milliseconds(700)));
+  cpu::StreamWork work;
+  work.run = [](const cpu::WorkOrder&) {
+    for (int i = 0; i < 20; ++i) absl::SleepFor(absl::Milliseconds(10));
+  };
+  EXPECT_EQ(streams.Enqueue(0, nullptr, std::move(work)).result, kOk);
+  const pid_t drainer = getpid();
+  const pid_t stopper = fork();
+  if (stopper == 0) {
+    usleep(100'000);
+    kill(drainer, SIGSTOP);
+    usleep(900'000);
+    kill(drainer, SIGCONT);
+    _exit(0);
+  }
+  const absl::Time start = absl::Now();
+  const std::string report = streams.Drain();
+  const bool was_stopped = absl::Now() - start > absl::Milliseconds(800);
+  int status = 0;
+  waitpid(stopper, &status, 0);
+  _exit(report.empty() && was_stopped ? 0 : 1);
+}
+
+TEST(StoppedProcessTest, TimeThatDidNotPassForTheProcessDoesNotCount) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(DrainWhileStopped(), ::testing::ExitedWithCode(0), "");
+}
+
 TEST(DefaultDeadlockTest, AParkedStreamIsReportedWithinASecond) {
   std::atomic<bool> flag{false};
   cpu::StreamSet streams{cpu::StreamSetOptions()};
@@ -223,19 +326,6 @@ TEST(DefaultDeadlockTest, AParkedStreamIsReportedWithinASecond) {
   EXPECT_THAT(streams.Drain(), HasSubstr("waits for a flag"));
   EXPECT_LT(absl::Now() - start, absl::Seconds(1));
   flag.store(true);
-}
-
-TEST(DefectiveDrainTest, WaitsForNothingWithThatDefect) {
-  cpu::StreamSetOptions options;
-  options.defect = CpuDefect::kDrainSkipped;
-  Gate gate;
-  cpu::StreamSet streams(options);
-  cpu::StreamWork work;
-  work.run = [&](const cpu::WorkOrder&) { gate.Pass(); };
-  ASSERT_EQ(streams.Enqueue(0, nullptr, std::move(work)).result, kOk);
-  EXPECT_EQ(streams.Drain(), "");
-  EXPECT_FALSE(streams.IsIdle());
-  gate.Open();
 }
 
 }  // namespace

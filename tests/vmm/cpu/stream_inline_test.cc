@@ -37,20 +37,73 @@ TEST_F(StreamInlineTest, WorkOnAnIdleStreamIsRunByTheCallerAtOnce) {
   EXPECT_TRUE(streams_.IsIdle());
 }
 
-TEST_F(StreamInlineTest, HostFunctionsAreToo) {
-  bool inside = false;
+TEST_F(StreamInlineTest, HostFunctionsAreNot) {
+  // The caller may hold a lock that its host function takes.
+  struct Seen {
+    bool inside = false;
+    std::thread::id ran_on;
+  } seen;
+  const StreamHandle stream = NewStream();
   ASSERT_EQ(streams_
                 .EnqueueHostFunction(
-                    0, nullptr,
+                    0, stream,
                     [](void* data) {
-                      *static_cast<bool*>(data) =
-                          cpu::StreamSet::InHostFunction();
+                      Seen* const now = static_cast<Seen*>(data);
+                      now->inside = cpu::StreamSet::InHostFunction();
+                      now->ran_on = std::this_thread::get_id();
                     },
-                    &inside)
+                    &seen)
                 .result,
             kOk);
-  EXPECT_TRUE(inside);
+  Synchronize(stream);
+  EXPECT_TRUE(seen.inside);
+  EXPECT_NE(seen.ran_on, std::this_thread::get_id());
   EXPECT_FALSE(cpu::StreamSet::InHostFunction());
+  // The stream is idle again.
+  std::thread::id ran_on;
+  ASSERT_EQ(Enqueue(stream, [&] { ran_on = std::this_thread::get_id(); }), kOk);
+  EXPECT_EQ(ran_on, std::this_thread::get_id());
+}
+
+TEST_F(StreamInlineTest, HostFunctionsOfGraphsAreNotEither) {
+  const StreamHandle stream = NewStream();
+  std::thread::id ran_on;
+  ASSERT_EQ(streams_.BeginCapture(0, stream, CaptureMode::kRelaxed).result,
+            kOk);
+  ASSERT_EQ(streams_
+                .EnqueueHostFunction(
+                    0, stream,
+                    [](void* data) {
+                      *static_cast<std::thread::id*>(data) =
+                          std::this_thread::get_id();
+                    },
+                    &ran_on)
+                .result,
+            kOk);
+  GraphHandle graph = nullptr;
+  ASSERT_EQ(streams_.EndCapture(0, stream, &graph).result, kOk);
+  GraphExecHandle exec = nullptr;
+  ASSERT_EQ(streams_.GraphInstantiate(&exec, graph, 0).result, kOk);
+  ASSERT_EQ(streams_.GraphLaunch(0, exec, stream).result, kOk);
+  Synchronize(stream);
+  EXPECT_NE(ran_on, std::thread::id());
+  EXPECT_NE(ran_on, std::this_thread::get_id());
+}
+
+TEST_F(StreamInlineTest, WorkBehindAHostFunctionWaitsInTheQueue) {
+  const StreamHandle stream = NewStream();
+  ASSERT_EQ(
+      streams_
+          .EnqueueHostFunction(
+              0, stream, [](void* data) { static_cast<Gate*>(data)->Pass(); },
+              &gate_)
+          .result,
+      kOk);
+  Log(stream, "after");
+  EXPECT_THAT(LogSoFar(), IsEmpty());
+  gate_.Open();
+  Synchronize(stream);
+  EXPECT_THAT(LogSoFar(), ElementsAre("after"));
 }
 
 TEST_F(StreamInlineTest, WorkBehindAConditionWaitsInTheQueue) {

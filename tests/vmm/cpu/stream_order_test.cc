@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "firn/vmm/cpu/stream_set.h"
 #include "gtest/gtest.h"
@@ -250,6 +252,78 @@ TEST_F(StreamOrderTest, AConditionThatHoldsShowsAllThatIsCompleteByThen) {
   EXPECT_TRUE(IsAfter(b, a));
 }
 
+void OpenGate(void* gate) { static_cast<Gate*>(gate)->Open(); }
+
+TEST_F(StreamOrderTest, AHostFunctionTellsTheHostWhatCameBeforeIt) {
+  const Order a = Track(first_);
+  struct Gates {
+    Gate told;
+    Gate* held_up;
+  } gates;
+  gates.held_up = &gate_;
+  ASSERT_EQ(streams_
+                .EnqueueHostFunction(
+                    0, first_,
+                    [](void* data) {
+                      static_cast<Gates*>(data)->told.Open();
+                      static_cast<Gates*>(data)->held_up->Pass();
+                    },
+                    &gates)
+                .result,
+            kOk);
+  gates.told.Pass();
+  // While the function still runs.
+  const Order b = Track(second_);
+  AwaitUnseen(second_);
+  gate_.Open();
+  Synchronize(first_);
+  EXPECT_TRUE(IsAfter(b, a));
+}
+
+TEST_F(StreamOrderTest, AHostFunctionTellsTheHostWhatItsStreamHadWaitedFor) {
+  const StreamHandle blocking = NewStream(kStreamDefault);
+  const Order a = Track(blocking);
+  // The first operation of its stream.
+  Gate told;
+  ASSERT_EQ(streams_.EnqueueHostFunction(0, nullptr, OpenGate, &told).result,
+            kOk);
+  told.Pass();
+  const Order b = Track(second_);
+  AwaitUnseen(second_);
+  EXPECT_TRUE(IsAfter(b, a));
+}
+
+TEST_F(StreamOrderTest, AHostFunctionOfAGraphTellsTheHostAsWell) {
+  Gate told;
+  ASSERT_EQ(streams_.BeginCapture(0, first_, CaptureMode::kRelaxed).result,
+            kOk);
+  ASSERT_EQ(streams_.EnqueueHostFunction(0, first_, OpenGate, &told).result,
+            kOk);
+  GraphHandle graph = nullptr;
+  ASSERT_EQ(streams_.EndCapture(0, first_, &graph).result, kOk);
+  GraphExecHandle exec = nullptr;
+  ASSERT_EQ(streams_.GraphInstantiate(&exec, graph, 0).result, kOk);
+  const Order a = Track(first_);
+  ASSERT_EQ(streams_.GraphLaunch(0, exec, first_).result, kOk);
+  told.Pass();
+  const Order b = Track(second_);
+  AwaitUnseen(second_);
+  EXPECT_TRUE(IsAfter(b, a));
+}
+
+TEST_F(StreamOrderTest, WorkThatTellsTheHostIsSeenItselfOnceItIsOver) {
+  const Order a = std::make_shared<cpu::WorkOrder>();
+  cpu::StreamWork work = Work([a](const cpu::WorkOrder& now) { *a = now; });
+  work.tells_host = true;
+  ASSERT_EQ(streams_.Enqueue(0, first_, std::move(work)).result, kOk);
+  const Order untold = Track(first_);
+  AwaitUnseen(first_);
+  const Order b = Track(second_);
+  AwaitUnseen(second_);
+  EXPECT_TRUE(IsAfter(b, a));
+  EXPECT_FALSE(IsAfter(b, untold));
+}
+
 // Without threads, so that it is sure when a stream is gone.
 class RetiredStreamsTest : public StreamScene {
  protected:
@@ -266,6 +340,14 @@ class RetiredStreamsTest : public StreamScene {
   bool IsRetired(uint64_t id) {
     NewStream();
     return retired().count(id) != 0;
+  }
+  // Of a stream whose work the host saw complete.
+  uint64_t DestroySeen(StreamHandle stream) {
+    const uint64_t id = IdOf(stream);
+    Log(stream, "work");
+    Synchronize(stream);
+    EXPECT_EQ(streams_.Destroy(stream).result, kOk);
+    return id;
   }
 
  private:
@@ -299,17 +381,62 @@ TEST_F(RetiredStreamsTest, ClocksForgetStreamsThatAreGoneAndSeen) {
 
 TEST_F(RetiredStreamsTest, AStreamIsNotGoneWhileWorkIsOlderThanItsSight) {
   const StreamHandle stream = NewStream();
+  const StreamHandle held_up = NewStream();
   const StreamHandle other = NewStream();
-  const uint64_t id = IdOf(stream);
-  Log(stream, "work");
+  const EventHandle event = NewEvent();
   // Queued before the host sees the other stream's work.
-  WaitForFlag(other);
-  Synchronize(stream);
-  ASSERT_EQ(streams_.Destroy(stream).result, kOk);
+  WaitForFlag(held_up);
+  Record(event, held_up);
+  Wait(other, event);
+  const uint64_t id = DestroySeen(stream);
   EXPECT_FALSE(IsRetired(id));
   flag_.store(true);
   Synchronize(other);
   EXPECT_TRUE(IsRetired(id));
+}
+
+TEST_F(RetiredStreamsTest, WorkThatRunsAlreadyKeepsNoStream) {
+  const StreamHandle stream = NewStream();
+  const StreamHandle other = NewStream();
+  RunUntilGateOpens(other);
+  EXPECT_TRUE(IsRetired(DestroySeen(stream)));
+  // What is behind it does not know yet what the host has seen since.
+  Log(other, "behind");
+  const uint64_t id = DestroySeen(NewStream());
+  EXPECT_FALSE(IsRetired(id));
+  gate_.Open();
+  Synchronize(other);
+  EXPECT_TRUE(IsRetired(id));
+}
+
+TEST_F(RetiredStreamsTest, AConditionThatWillShowAllKeepsNoStream) {
+  const StreamHandle stream = NewStream();
+  const StreamHandle other = NewStream();
+  WaitForFlag(other);
+  const Order behind = Track(other);
+  const Order before = Track(stream);
+  EXPECT_TRUE(IsRetired(DestroySeen(stream)));
+  flag_.store(true);
+  Synchronize(other);
+  // By then it is sure, so that clocks need not say so.
+  EXPECT_FALSE(IsAfter(before, behind));
+}
+
+TEST_F(RetiredStreamsTest, OfStreamsTheHostNeverSawOnlySoManyAreKept) {
+  constexpr int kStreams = 2000;
+  constexpr int kMostKept = 300;
+  std::vector<uint64_t> ids;
+  for (int i = 0; i < kStreams; ++i) {
+    const StreamHandle stream = NewStream();
+    ids.push_back(IdOf(stream));
+    Log(stream, "work");
+    ASSERT_EQ(streams_.Destroy(stream).result, kOk);
+  }
+  int kept = 0;
+  for (const uint64_t id : ids) kept += IsRetired(id) ? 0 : 1;
+  EXPECT_LE(kept, kMostKept);
+  // The last ones may still be asked about in ways that tell.
+  EXPECT_FALSE(IsRetired(ids.back()));
 }
 
 TEST_F(RetiredStreamsTest, AStreamTheHostNeverSawIsNotForgotten) {

@@ -113,6 +113,17 @@ class StreamScene : public ::testing::Test {
                   stream, [this] { gate_.Pass(); }, device),
               kOk);
   }
+  // Likewise, always on a thread of the stream, and running when this returns.
+  void RunUntilGateOpens(StreamHandle stream) {
+    auto started = std::make_shared<Gate>();
+    cpu::StreamWork work = Work([this, started](const cpu::WorkOrder&) {
+      started->Open();
+      gate_.Pass();
+    });
+    work.never_inline = true;
+    EXPECT_EQ(streams_.Enqueue(0, stream, std::move(work)).result, kOk);
+    started->Pass();
+  }
   // Work that waits until the flag is set.
   void WaitForFlag(StreamHandle stream, int device = 0) {
     cpu::StreamWork work;

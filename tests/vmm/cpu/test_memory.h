@@ -181,7 +181,8 @@ class TestMemory {
     auto backing = cpu::Backing::Create(granularity_bytes, /*poison=*/false);
     EXPECT_TRUE(backing.ok()) << backing.status();
     return std::make_unique<cpu::RealStorage>(
-        granularity_bytes, *std::move(backing), &guard_, [] { return true; });
+        granularity_bytes, *std::move(backing), &guard_,
+        [] { return cpu::WorkInFlight(); });
   }
 
   cpu::FaultGuard guard_;
