@@ -154,7 +154,7 @@ template <typename Body, typename... Args>
 DriverResult CpuDevice::Make(DriverCall call, const Body& body, Args... args) {
   Verdict verdict = system().CheckCallable(ordinal_);
   if (verdict.ok()) verdict = body();
-  if (verdict.rule != nullptr) {
+  if (verdict.is_misuse()) {
     system().ReportMisuse(ordinal_, DriverCallArgs(call, args...), verdict);
   }
   return verdict.result;
@@ -184,7 +184,7 @@ DriverResult CpuDevice::MakeWait(DriverCall call, const Body& body,
     const Verdict health = system().CheckHealth(ordinal_);
     verdict = verdict.ok() ? health.ok() ? waited : health : verdict;
   }
-  if (verdict.rule != nullptr) {
+  if (verdict.is_misuse()) {
     system().ReportMisuse(ordinal_, DriverCallArgs(call, args...), verdict);
   }
   return verdict.result;

@@ -286,7 +286,7 @@ DriverResult CpuDevice::LaunchKernel(StreamHandle stream,
     verdict = system().Enqueue(ordinal_, stream, "kernel", std::move(ranges),
                                std::move(body));
   }
-  if (verdict.rule != nullptr) {
+  if (verdict.is_misuse()) {
     system().ReportMisuse(ordinal_, "LaunchKernel", verdict);
   }
   return verdict.result;

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/optimization.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/string_view.h"
 #include "firn/vmm/cpu/access_range.h"
@@ -54,11 +55,11 @@ class CpuSystem {
   // What forbids every call of the calling thread to `device`: the process is a
   // forked child, a host function runs, the device is lost.
   Verdict CheckCallable(int device) {
-    if (fork_watch_.in_child()) {
+    if (ABSL_PREDICT_FALSE(fork_watch_.in_child())) {
       return Refuse(DriverResult::kDeinitialized,
                     "a forked child must not use its parent's devices");
     }
-    if (StreamSet::InHostFunction()) {
+    if (ABSL_PREDICT_FALSE(StreamSet::InHostFunction())) {
       return Refuse(DriverResult::kNotPermitted,
                     "a host function must not call the driver");
     }
@@ -66,8 +67,10 @@ class CpuSystem {
   }
   // The sticky error alone.
   Verdict CheckHealth(int device) {
-    return health_[static_cast<size_t>(device)].latched() ? RefuseLost(device)
-                                                          : Allow();
+    if (ABSL_PREDICT_TRUE(!health_[static_cast<size_t>(device)].latched())) {
+      return Allow();
+    }
+    return RefuseLost(device);
   }
   bool in_forked_child() const { return fork_watch_.in_child(); }
 

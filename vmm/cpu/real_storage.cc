@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "absl/base/attributes.h"
 #include "firn/vmm/cpu/host_mapping.h"
 #include "firn/vmm/cpu/kernel_mapping_budget.h"
 #include "firn/vmm/cpu/spare_kernel_mappings.h"
@@ -147,12 +148,13 @@ inline bool RealStorage::GiveAccess(Region* region, const AccessRun& run,
     Budget().Remove(added);
     return false;
   }
-  region->kernel_mappings += added;
+  if (added != 0) region->kernel_mappings += added;
   return true;
 }
 
-bool RealStorage::ChangeAccess(Region* region, const AccessRun& run,
-                               DevicePtr address) {
+ABSL_ATTRIBUTE_NOINLINE bool RealStorage::ChangeAccess(Region* region,
+                                                       const AccessRun& run,
+                                                       DevicePtr address) {
   const uint64_t bytes = run.granules * granularity_bytes_;
   if (region->guarded.HasScratchIn(run.first, run.granules)) {
     // What a scratch page hides must be mapped anew. If that fails, it goes
@@ -209,6 +211,8 @@ Verdict RealStorage::TakeAccess(Region* region, uint64_t first,
                                 uint64_t granules, int64_t mappings) {
   GuardedRegion& guarded = region->guarded;
   guard_->lock()->Lock();
+  const int64_t added =
+      guarded.GapsAdded(first, granules, /*accessible_after=*/false) - mappings;
   const DevicePtr address = guarded.base() + first * granularity_bytes_;
   const uint64_t bytes = granules * granularity_bytes_;
   // One call for all of it: the kernel does it whole or not at all.
@@ -216,9 +220,6 @@ Verdict RealStorage::TakeAccess(Region* region, uint64_t first,
       WithSpareMappings([&] { return MapInaccessible(address, bytes); }) ||
       CloseHole(address, bytes);
   if (done) {
-    const int64_t added =
-        guarded.GapsAdded(first, granules, /*accessible_after=*/false) -
-        mappings;
     guarded.SetAccess(first, granules, AccessFlags::kNone);
     // Most often a gap takes the place of a mapping.
     if (added != 0) {

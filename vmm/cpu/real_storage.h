@@ -64,13 +64,14 @@ class RealStorage : public Storage {
   void SplitMapping(StorageRegion* region) override;
 
  private:
-  struct Region : public StorageRegion {
+  // Aligned, so that what a remap reads is in one cache line.
+  struct alignas(64) Region : public StorageRegion {
     Region(DevicePtr base, uint64_t bytes, uint64_t granularity_bytes,
            const Backing* backing)
         : guarded(base, bytes, granularity_bytes, backing) {}
-    GuardedRegion guarded;
     // In the worst case; a fresh reservation is one gap.
     int64_t kernel_mappings = 1;
+    GuardedRegion guarded;
     // Once retired: how much work had been queued by then.
     uint64_t retired_at = 0;
   };

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 
 namespace firn::cpu {
@@ -41,14 +42,18 @@ class SpareKernelMappings {
   std::atomic<uint64_t> range_{0};
 };
 
+template <typename Map>
+ABSL_ATTRIBUTE_NOINLINE bool TryAgainWithSpareMappings(const Map& map) {
+  SpareKernelMappings::OfProcess().GiveUp();
+  return map();
+}
+
 // Whether `map`, which asks the kernel for mappings and says whether it got
 // them, succeeds; the second time, if need be, with what was spared.
 // Async-signal-safe if `map` is.
 template <typename Map>
 inline bool WithSpareMappings(const Map& map) {
-  if (ABSL_PREDICT_TRUE(map())) return true;
-  SpareKernelMappings::OfProcess().GiveUp();
-  return map();
+  return ABSL_PREDICT_TRUE(map()) || TryAgainWithSpareMappings(map);
 }
 
 }  // namespace firn::cpu

@@ -7,6 +7,7 @@
 #ifndef FIRN_VMM_CPU_VERDICT_H_
 #define FIRN_VMM_CPU_VERDICT_H_
 
+#include "absl/base/optimization.h"
 #include "firn/vmm/driver_types.h"
 
 namespace firn::cpu {
@@ -17,7 +18,12 @@ struct [[nodiscard]] Verdict {
   // ever. nullptr unless the call is refused for a rule.
   const char* rule = nullptr;
 
-  bool ok() const { return result == DriverResult::kSuccess; }
+  // What is refused is laid out of the way: between the system calls of a remap
+  // every line of code that is not there counts.
+  bool ok() const {
+    return ABSL_PREDICT_TRUE(result == DriverResult::kSuccess);
+  }
+  bool is_misuse() const { return ABSL_PREDICT_FALSE(rule != nullptr); }
 };
 
 inline Verdict Allow() { return Verdict(); }
