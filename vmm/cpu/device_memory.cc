@@ -60,7 +60,9 @@ Verdict DeviceMemory::Unreserve(DevicePtr address, size_t bytes) {
     if (!has(CpuDefect::kFreeWhileMappedAllowed)) {
       return RefuseValue("everything in the reservation must be unmapped");
     }
-    UnmapAllIn(SlotRange{reservation, 0, reservation->granules()});
+    const Verdict unmapped =
+        UnmapAllIn(SlotRange{reservation, 0, reservation->granules()});
+    if (!unmapped.ok()) return unmapped;
   }
   addresses_.RemoveReservation(reservation);
   storage_->Unreserve(address, bytes);
@@ -149,7 +151,8 @@ Verdict DeviceMemory::Map(DevicePtr address, size_t bytes, size_t offset_bytes,
     if (!has(CpuDefect::kMapOverMappedAllowed)) {
       return RefuseValue("nothing must be mapped in the range yet");
     }
-    UnmapAllIn(range);
+    const Verdict unmapped = UnmapAllIn(range);
+    if (!unmapped.ok()) return unmapped;
     break;
   }
   const AccessSet last_access = range.Get(range.first).access();
@@ -163,26 +166,27 @@ Verdict DeviceMemory::Map(DevicePtr address, size_t bytes, size_t offset_bytes,
   return Allow();
 }
 
-inline void DeviceMemory::RemoveAccess(const SlotRange& range) {
-  // Where the granules lie does not matter here, so runs can be longer.
-  for (uint64_t first = range.first; first < range.end();) {
-    uint64_t end = first;
-    int64_t mappings = 0;
-    while (end < range.end() &&
-           range.Get(end).access().any() != AccessFlags::kNone) {
-      if (range.Get(end).begins()) ++mappings;
-      ++end;
-    }
-    if (end > first) {
-      storage_->RemoveAccess(range.reservation->region(), first, end - first,
-                             mappings);
-    }
-    first = end + 1;
+inline Verdict DeviceMemory::RemoveAccess(const SlotRange& range) {
+  // All in one call, from the first granule that has access to the last, since
+  // it can fail. Where the granules lie does not matter.
+  uint64_t first = range.end();
+  uint64_t end = range.end();
+  int64_t mappings = 0;
+  for (uint64_t i = range.first; i < range.end(); ++i) {
+    const Slot& slot = range.Get(i);
+    if (slot.access().any() == AccessFlags::kNone) continue;
+    first = std::min(first, i);
+    end = i + 1;
+    if (slot.begins()) ++mappings;
   }
+  if (first == range.end()) return Allow();
+  return storage_->RemoveAccess(range.reservation->region(), first, end - first,
+                                mappings);
 }
 
-inline void DeviceMemory::UnmapRange(const SlotRange& range) {
-  RemoveAccess(range);
+inline Verdict DeviceMemory::UnmapRange(const SlotRange& range) {
+  const Verdict removed = RemoveAccess(range);
+  if (!removed.ok()) return removed;
   const uint64_t epoch = unmap_epoch() + 1;
   for (uint64_t i = range.first; i < range.end(); ++i) {
     const Slot& slot = range.Get(i);
@@ -194,6 +198,7 @@ inline void DeviceMemory::UnmapRange(const SlotRange& range) {
   }
   addresses_.Unmap(range, epoch);
   unmap_epoch_.store(epoch, std::memory_order_relaxed);
+  return Allow();
 }
 
 Verdict DeviceMemory::Unmap(DevicePtr address, size_t bytes) {
@@ -207,21 +212,23 @@ Verdict DeviceMemory::Unmap(DevicePtr address, size_t bytes) {
   }
   const Verdict found = addresses_.FindMappings(address, bytes, &range);
   if (!found.ok()) return found;
-  UnmapRange(range);
-  return Allow();
+  return UnmapRange(range);
 }
 
-void DeviceMemory::UnmapAllIn(const SlotRange& range) {
+Verdict DeviceMemory::UnmapAllIn(const SlotRange& range) {
   SplitAt(range.reservation, range.first);
   SplitAt(range.reservation, range.end());
   for (uint64_t first = range.first; first < range.end();) {
     uint64_t end = first;
     while (end < range.end() && range.Get(end).mapped()) ++end;
     if (end > first) {
-      UnmapRange(SlotRange{range.reservation, first, end - first});
+      const Verdict unmapped =
+          UnmapRange(SlotRange{range.reservation, first, end - first});
+      if (!unmapped.ok()) return unmapped;
     }
     first = end + 1;
   }
+  return Allow();
 }
 
 void DeviceMemory::SplitAt(ReservedRange* reservation, uint64_t granule) {
@@ -280,8 +287,8 @@ void DeviceMemory::RestoreAccess(const SlotRange& range, uint64_t end,
     }
     AccessRun run = RunAt(changed, first, change);
     std::swap(run.before, run.after);
-    // It takes away what was given, or changes it back: neither can fail where
-    // the change did not.
+    // It takes away what was given, or changes it back: that takes no more
+    // kernel mappings than there were.
     static_cast<void>(storage_->SetAccess(run));
     first += run.granules;
   }

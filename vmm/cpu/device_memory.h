@@ -106,11 +106,13 @@ class DeviceMemory {
 
   bool has(CpuDefect defect) const { return options_.defect == defect; }
 
-  // Unmaps whole mappings.
-  void UnmapRange(const SlotRange& range) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Unmaps all that is mapped in the range. Cuts mappings at its borders in
-  // two: only drivers with a defect do that.
-  void UnmapAllIn(const SlotRange& range) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Unmaps whole mappings: all of them or none.
+  Verdict UnmapRange(const SlotRange& range)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Unmaps all that is mapped in the range, or the first part of it. Cuts
+  // mappings at its borders in two: only drivers with a defect do that.
+  Verdict UnmapAllIn(const SlotRange& range)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SplitAt(ReservedRange* reservation, uint64_t granule)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -128,7 +130,7 @@ class DeviceMemory {
   void RestoreAccess(const SlotRange& range, uint64_t end,
                      const AccessChange& change)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void RemoveAccess(const SlotRange& range)
+  Verdict RemoveAccess(const SlotRange& range)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Verdict CheckRange(int device, const AccessRange& range, uint64_t since_epoch,

@@ -40,8 +40,10 @@ class GhostStorage : public Storage {
   void Free(const StoragePlace& place, uint64_t granules) override;
   void Discard(const StoragePlace& /*place*/, uint64_t /*granules*/) override {}
   Verdict SetAccess(const AccessRun& /*run*/) override { return Allow(); }
-  void RemoveAccess(StorageRegion* /*region*/, uint64_t /*first*/,
-                    uint64_t /*granules*/, int64_t /*mappings*/) override {}
+  Verdict RemoveAccess(StorageRegion* /*region*/, uint64_t /*first*/,
+                       uint64_t /*granules*/, int64_t /*mappings*/) override {
+    return Allow();
+  }
   void SplitMapping(StorageRegion* /*region*/) override {}
 
  private:

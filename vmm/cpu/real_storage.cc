@@ -3,7 +3,6 @@
 
 #include "firn/vmm/cpu/real_storage.h"
 
-#include <cstdlib>
 #include <utility>
 
 #include "absl/base/attributes.h"
@@ -175,7 +174,7 @@ Verdict RealStorage::SetAccess(const AccessRun& run) {
   auto* const region = static_cast<Region*>(run.region);
   GuardedRegion& guarded = region->guarded;
   if (run.after == AccessFlags::kNone) {
-    return TakeAccess(region, run.first, run.granules, run.mappings);
+    return RemoveAccess(region, run.first, run.granules, run.mappings);
   }
   const bool read_only = run.after == AccessFlags::kRead;
   if (read_only && !guarded.AllowReadOnly()) {
@@ -198,17 +197,9 @@ Verdict RealStorage::SetAccess(const AccessRun& run) {
               : Refuse(DriverResult::kOutOfMemory, KernelMappingBudget::kRule);
 }
 
-void RealStorage::RemoveAccess(StorageRegion* region, uint64_t first,
-                               uint64_t granules, int64_t mappings) {
-  // Memory that should be gone would stay reachable: nothing can go on then.
-  if (!TakeAccess(static_cast<Region*>(region), first, granules, mappings)
-           .ok()) {
-    abort();
-  }
-}
-
-Verdict RealStorage::TakeAccess(Region* region, uint64_t first,
-                                uint64_t granules, int64_t mappings) {
+Verdict RealStorage::RemoveAccess(StorageRegion* any_region, uint64_t first,
+                                  uint64_t granules, int64_t mappings) {
+  auto* const region = static_cast<Region*>(any_region);
   GuardedRegion& guarded = region->guarded;
   guard_->lock()->Lock();
   const int64_t added =

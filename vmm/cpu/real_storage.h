@@ -59,8 +59,8 @@ class RealStorage : public Storage {
   void Free(const StoragePlace& place, uint64_t granules) override;
   void Discard(const StoragePlace& place, uint64_t granules) override;
   Verdict SetAccess(const AccessRun& run) override;
-  void RemoveAccess(StorageRegion* region, uint64_t first, uint64_t granules,
-                    int64_t mappings) override;
+  Verdict RemoveAccess(StorageRegion* region, uint64_t first, uint64_t granules,
+                       int64_t mappings) override;
   void SplitMapping(StorageRegion* region) override;
 
  private:
@@ -87,9 +87,6 @@ class RealStorage : public Storage {
   bool GiveAccess(Region* region, const AccessRun& run, DevicePtr address);
   // Changes access where there is some.
   bool ChangeAccess(Region* region, const AccessRun& run, DevicePtr address);
-  // Takes all access away from granules, some of which have some.
-  Verdict TakeAccess(Region* region, uint64_t first, uint64_t granules,
-                     int64_t mappings);
   void GiveBack(Region* region);
   void GiveBackRetired(const WorkInFlight& work);
 

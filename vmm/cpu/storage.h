@@ -78,10 +78,11 @@ class Storage {
   // Changes the access of `run`. Giving access can fail, and then changes
   // nothing.
   virtual Verdict SetAccess(const AccessRun& run) = 0;
-  // Takes all access away from granules of `region` that have some, wherever
-  // in the storage they lie.
-  virtual void RemoveAccess(StorageRegion* region, uint64_t first,
-                            uint64_t granules, int64_t mappings) = 0;
+  // Takes all access away from granules of `region`, whether they have some or
+  // not and wherever in the storage they lie; `mappings` that have some begin
+  // there. Can fail, and then changes nothing.
+  virtual Verdict RemoveAccess(StorageRegion* region, uint64_t first,
+                               uint64_t granules, int64_t mappings) = 0;
   // One accessible mapping of `region` counts as two from now on.
   virtual void SplitMapping(StorageRegion* region) = 0;
 };
