@@ -16,6 +16,7 @@
 #include "firn/vmm/cpu/libcuda/firn_cpu_driver.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/sanitizers.h"
 #include "tests/vmm/cpu/libcuda/libcuda_library.h"
 
 namespace firn::testing {
@@ -186,6 +187,12 @@ TEST_F(CpuLibcudaLifetimeTest, AForkedChildOfADriverHasNone) {
         const CudaApi& api = StartedApi();
         ScopedPrimaryContext scope(0);
         QueueSomeWork(api);
+        // What workers hold at the moment of the fork nobody owns in the child:
+        // a leak, in the sanitizer's eyes.
+        if (testing::kUnderAddressSanitizer) {
+          FIRN_REQUIRE_IN_CHILD(api.StreamSynchronize(nullptr) ==
+                                DriverResult::kSuccess);
+        }
         const pid_t child = fork();
         if (child == 0) {
           FIRN_REQUIRE_IN_CHILD(AllGive(DriverResult::kDeinitialized));
