@@ -62,7 +62,9 @@ class ThreadLimitTest : public StreamScene {
   explicit ThreadLimitTest(const cpu::StreamSetOptions& options = {})
       : StreamScene(options) {}
   void SetUp() override {
-    if (!NoMoreThreads::Works()) GTEST_SKIP();
+    if (!NoMoreThreads::Works()) {
+      GTEST_SKIP() << "threads start here however large their stacks are";
+    }
   }
   GraphExecHandle CaptureWaitForFlag(StreamHandle stream) {
     EXPECT_EQ(streams_.BeginCapture(0, stream, CaptureMode::kRelaxed).result,
