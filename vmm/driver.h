@@ -41,6 +41,9 @@ class Driver {
   virtual ~Driver() = default;
 
   virtual DriverIdentity identity() const = 0;
+  // Why the device is lost: the first call that returned a sticky error, and
+  // the error. Empty while no call has.
+  virtual std::string loss() const = 0;
 
   // --- The device ---
   virtual DriverResult DeviceGetCount(int32_t* count) = 0;

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "absl/functional/function_ref.h"
 #include "firn/vmm/driver.h"
@@ -24,6 +25,7 @@ class DriverWrapper : public Driver {
   explicit DriverWrapper(Driver* base) : base_(base) {}
 
   DriverIdentity identity() const override { return base_->identity(); }
+  std::string loss() const override { return base_->loss(); }
   DriverResult DeviceGetCount(int32_t* count) override;
   DriverResult DeviceGetAttribute(int32_t* value,
                                   DeviceAttribute attribute) override;

@@ -115,12 +115,13 @@ Verdict CaptureBook::GetStatus(const StreamIdentity& stream,
   if (stream.legacy) {
     for (const auto& [id, capture] : captures_) {
       for (const auto& [member_id, member] : capture->members) {
-        if (!member.stream.blocking || member.stream.device != stream.device) {
+        if (!member.stream.blocking ||
+            member.stream.context.id != stream.context.id) {
           continue;
         }
         return Refuse(DriverResult::kStreamCaptureImplicit,
                       "the legacy default stream is not asked while a blocking "
-                      "stream of its device is captured");
+                      "stream of its context is captured");
       }
     }
     return Allow();
@@ -138,16 +139,17 @@ Verdict CaptureBook::AdmitUse(const StreamIdentity& stream) {
   if (stream.legacy) {
     return RefuseFor(
         [&](const Capture& capture) {
-          return std::any_of(
-              capture.members.begin(), capture.members.end(),
-              [&](const auto& entry) {
-                const StreamIdentity& member = entry.second.stream;
-                return member.blocking && member.device == stream.device;
-              });
+          return std::any_of(capture.members.begin(), capture.members.end(),
+                             [&](const auto& entry) {
+                               const StreamIdentity& member =
+                                   entry.second.stream;
+                               return member.blocking &&
+                                      member.context.id == stream.context.id;
+                             });
         },
         DriverResult::kStreamCaptureImplicit,
         "the legacy default stream is not used while a blocking stream of its "
-        "device is captured");
+        "context is captured");
   }
   const Capture* const capture = FindByStream(stream.id);
   if (capture != nullptr && capture->invalidated) {
@@ -180,17 +182,17 @@ Verdict CaptureBook::AdmitEventQuery(const CapturedPoint* captured) {
   return AdmitUnsafeCall();
 }
 
-Verdict CaptureBook::AdmitDeviceWait(int device) {
+Verdict CaptureBook::AdmitContextWait(int context) {
   if (captures_.empty()) return Allow();
   const Verdict wait = RefuseFor(
       [&](const Capture& capture) {
         return std::any_of(capture.members.begin(), capture.members.end(),
                            [&](const auto& entry) {
-                             return entry.second.stream.device == device;
+                             return entry.second.stream.context.id == context;
                            });
       },
       DriverResult::kStreamCaptureUnsupported,
-      "a device is not waited for while a stream of it is captured");
+      "a context is not waited for while a stream of it is captured");
   return wait.ok() ? AdmitUnsafeCall() : wait;
 }
 
@@ -232,6 +234,21 @@ Verdict CaptureBook::AdmitDestroy(const StreamIdentity& stream,
   }
   // Nothing can come of the capture any more, and cleaning up after it must be
   // possible without an end.
+  Remove(stream, nodes);
+  return Allow();
+}
+
+void CaptureBook::Abandon(const StreamIdentity& stream,
+                          std::vector<StreamWork>* nodes) {
+  Capture* const capture = FindByStream(stream.id);
+  if (capture == nullptr) return;
+  capture->invalidated = true;
+  Remove(stream, nodes);
+}
+
+void CaptureBook::Remove(const StreamIdentity& stream,
+                         std::vector<StreamWork>* nodes) {
+  Capture* const capture = FindByStream(stream.id);
   if (capture->origin_id == stream.id) {
     *nodes = std::move(capture->nodes);
     Erase(capture_ids_[stream.id]);
@@ -239,7 +256,6 @@ Verdict CaptureBook::AdmitDestroy(const StreamIdentity& stream,
     capture->members.erase(stream.id);
     capture_ids_.erase(stream.id);
   }
-  return Allow();
 }
 
 bool CaptureBook::IsRecording(uint64_t stream_id) const {

@@ -58,7 +58,7 @@ class CaptureBook {
   // Of a wait for an event, or a question; nullptr unless its last record was
   // captured.
   Verdict AdmitEventQuery(const CapturedPoint* captured);
-  Verdict AdmitDeviceWait(int device);
+  Verdict AdmitContextWait(int context);
   // Of a call that depends on no stream, but that a replay would not repeat.
   Verdict AdmitUnsafeCall();
   // Of a call that has no form as a node.
@@ -66,6 +66,8 @@ class CaptureBook {
   // Of the end of `stream`; `nodes` as for End.
   Verdict AdmitDestroy(const StreamIdentity& stream,
                        std::vector<StreamWork>* nodes);
+  // The stream ends, whatever it takes part in; `nodes` as for End.
+  void Abandon(const StreamIdentity& stream, std::vector<StreamWork>* nodes);
 
   // --- Calls on the streams of captures, after AdmitUse ---
 
@@ -101,6 +103,9 @@ class CaptureBook {
   Capture* FindById(uint64_t capture_id) const;
   void AddMember(uint64_t capture_id, const StreamIdentity& stream);
   void Erase(uint64_t capture_id);
+  // Takes the stream out of its capture; where that ends the capture, moves
+  // what it recorded to `nodes`.
+  void Remove(const StreamIdentity& stream, std::vector<StreamWork>* nodes);
   // Invalidates the captures that `conflicts` holds for, and refuses; allows
   // if there are none.
   Verdict RefuseFor(absl::FunctionRef<bool(const Capture&)> conflicts,

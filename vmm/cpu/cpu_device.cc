@@ -5,6 +5,9 @@
 
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
 namespace firn::cpu {
 namespace {
 
@@ -18,7 +21,32 @@ CpuDevice::~CpuDevice() {
   // by threads that do not exist: what the parent made stays as it is.
   if (system_->in_forked_child()) {
     new std::shared_ptr<CpuSystem>(std::move(system_));
+    return;
   }
+  // The last one leaves its work to the end of the system, which gives up what
+  // would wait for ever.
+  const bool first_context = context_.id == ordinal_;
+  if (!first_context && system_.use_count() > 1) {
+    streams().DestroyContext(context_.id);
+  }
+}
+
+absl::StatusOr<std::unique_ptr<CpuDriver>> CpuDevice::CreateContext() {
+  const Verdict callable = system().CheckCallable(ordinal_);
+  if (!callable.ok()) {
+    return absl::FailedPreconditionError(
+        callable.is_misuse() ? callable.rule
+                             : absl::StrCat("the device is lost: ", loss()));
+  }
+  const absl::optional<int> id = streams().CreateContext(ordinal_);
+  if (!id.has_value()) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "a CPU driver has at most ", kMaxCpuContexts, " contexts at a time"));
+  }
+  StreamContext context;
+  context.id = *id;
+  context.device = ordinal_;
+  return std::make_unique<CpuDevice>(system_, context);
 }
 
 DriverIdentity CpuDevice::identity() const {

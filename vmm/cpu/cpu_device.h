@@ -1,8 +1,8 @@
 // Copyright 2026 The firn Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One device of a CPU driver: passes each call to the part of the system that
-// knows its rules. Private to vmm/cpu.
+// One device of a CPU driver, in one of its contexts: passes each call to the
+// part of the system that knows its rules. Private to vmm/cpu.
 
 #ifndef FIRN_VMM_CPU_CPU_DEVICE_H_
 #define FIRN_VMM_CPU_CPU_DEVICE_H_
@@ -15,8 +15,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "firn/vmm/cpu/cpu_driver.h"
 #include "firn/vmm/cpu/cpu_system.h"
+#include "firn/vmm/cpu/stream_identity.h"
 #include "firn/vmm/cpu/verdict.h"
 #include "firn/vmm/driver_call.h"
 
@@ -26,11 +28,15 @@ namespace firn::cpu {
 // is over. All other calls return the sticky error first.
 class CpuDevice final : public CpuDriver {
  public:
-  CpuDevice(std::shared_ptr<CpuSystem> system, int ordinal)
-      : system_(std::move(system)), ordinal_(ordinal) {}
+  // The context that the device comes with has the device's number.
+  CpuDevice(std::shared_ptr<CpuSystem> system, const StreamContext& context)
+      : system_(std::move(system)),
+        context_(context),
+        ordinal_(context.device) {}
   ~CpuDevice() override;
 
   DriverIdentity identity() const override;
+  std::string loss() const override { return system_->loss(ordinal_); }
   DriverResult DeviceGetCount(int32_t* count) override;
   DriverResult DeviceGetAttribute(int32_t* value,
                                   DeviceAttribute attribute) override;
@@ -112,6 +118,9 @@ class CpuDevice final : public CpuDriver {
   DriverResult GraphExecDestroy(GraphExecHandle exec) override;
   DriverResult GraphDestroy(GraphHandle graph) override;
 
+  absl::StatusOr<std::unique_ptr<CpuDriver>> CreateContext() override;
+  int context() const override { return context_.id; }
+  DriverResult StreamGetContext(StreamHandle stream, int* context) override;
   DriverResult LaunchKernel(StreamHandle stream,
                             std::vector<KernelRange> ranges,
                             std::function<void()> body) override;
@@ -128,6 +137,9 @@ class CpuDevice final : public CpuDriver {
   // As Make, for calls that wait or ask: they do that first.
   template <typename Body, typename... Args>
   DriverResult MakeWait(DriverCall call, const Body& body, Args... args);
+  // As Make, for calls that are not CUDA's.
+  template <typename Body>
+  DriverResult MakeOwn(absl::string_view call, const Body& body);
   // A copy or fill: as a kernel, but an address that is bad at once is refused
   // and not fatal.
   template <typename Body>
@@ -147,6 +159,7 @@ class CpuDevice final : public CpuDriver {
   StreamSet& streams() const { return system_->streams(); }
 
   std::shared_ptr<CpuSystem> system_;
+  const StreamContext context_;
   const int ordinal_;
 };
 

@@ -23,13 +23,13 @@ bool Overlap(DevicePtr a, DevicePtr b, uint64_t bytes) {
 template <typename Body>
 Verdict CpuDevice::Transfer(StreamHandle stream, const char* name,
                             std::vector<AccessRange> ranges, Body body) {
-  const Verdict known = streams().CheckStream(ordinal_, stream);
+  const Verdict known = streams().CheckStream(context_.id, stream);
   if (!known.ok()) return known;
   if (ranges.front().bytes == 0) return Allow();
   const Verdict permitted = memory().CheckAccess(
       ordinal_, ranges, memory().unmap_epoch(), /*physical=*/nullptr);
   if (!permitted.ok() || system().WorkTakesNoTime()) return permitted;
-  return system().Enqueue(ordinal_, stream, name, std::move(ranges),
+  return system().Enqueue(context_, stream, name, std::move(ranges),
                           std::move(body));
 }
 
@@ -96,7 +96,8 @@ DriverResult CpuDevice::MemsetD8Async(DevicePtr dst, uint8_t value,
 DriverResult CpuDevice::StreamCreate(StreamHandle* stream, uint32_t flags) {
   return Make(
       DriverCall::kStreamCreate,
-      [&] { return streams().Create(ordinal_, stream, flags); }, stream, flags);
+      [&] { return streams().Create(context_.id, stream, flags); }, stream,
+      flags);
 }
 
 DriverResult CpuDevice::StreamDestroy(StreamHandle stream) {
@@ -108,41 +109,41 @@ DriverResult CpuDevice::StreamDestroy(StreamHandle stream) {
 DriverResult CpuDevice::StreamQuery(StreamHandle stream) {
   return MakeWait(
       DriverCall::kStreamQuery,
-      [&] { return streams().Query(ordinal_, stream); }, stream);
+      [&] { return streams().Query(context_.id, stream); }, stream);
 }
 
 DriverResult CpuDevice::StreamSynchronize(StreamHandle stream) {
   return MakeWait(
       DriverCall::kStreamSynchronize,
-      [&] { return streams().Synchronize(ordinal_, stream); }, stream);
+      [&] { return streams().Synchronize(context_.id, stream); }, stream);
 }
 
 DriverResult CpuDevice::StreamGetId(StreamHandle stream, uint64_t* id) {
   return Make(
       DriverCall::kStreamGetId,
-      [&] { return streams().GetId(ordinal_, stream, id); }, stream, id);
+      [&] { return streams().GetId(context_.id, stream, id); }, stream, id);
 }
 
 DriverResult CpuDevice::StreamIsCapturing(StreamHandle stream,
                                           CaptureStatus* status) {
   return Make(
       DriverCall::kStreamIsCapturing,
-      [&] { return streams().IsCapturing(ordinal_, stream, status); }, stream,
-      status);
+      [&] { return streams().IsCapturing(context_.id, stream, status); },
+      stream, status);
 }
 
 DriverResult CpuDevice::StreamWaitEvent(StreamHandle stream, EventHandle event,
                                         uint32_t flags) {
   return Make(
       DriverCall::kStreamWaitEvent,
-      [&] { return streams().WaitEvent(ordinal_, stream, event, flags); },
+      [&] { return streams().WaitEvent(context_.id, stream, event, flags); },
       stream, event, flags);
 }
 
 DriverResult CpuDevice::EventCreate(EventHandle* event, uint32_t flags) {
   return Make(
       DriverCall::kEventCreate,
-      [&] { return streams().EventCreate(ordinal_, event, flags); }, event,
+      [&] { return streams().EventCreate(context_.id, event, flags); }, event,
       flags);
 }
 
@@ -155,7 +156,7 @@ DriverResult CpuDevice::EventDestroy(EventHandle event) {
 DriverResult CpuDevice::EventRecord(EventHandle event, StreamHandle stream) {
   return Make(
       DriverCall::kEventRecord,
-      [&] { return streams().EventRecord(ordinal_, event, stream); }, event,
+      [&] { return streams().EventRecord(context_.id, event, stream); }, event,
       stream);
 }
 
@@ -173,7 +174,7 @@ DriverResult CpuDevice::EventSynchronize(EventHandle event) {
 
 DriverResult CpuDevice::CtxSynchronize() {
   return MakeWait(DriverCall::kCtxSynchronize,
-                  [&] { return streams().SynchronizeDevice(ordinal_); });
+                  [&] { return streams().SynchronizeContext(context_.id); });
 }
 
 DriverResult CpuDevice::StreamWaitValue32(StreamHandle stream,
@@ -220,7 +221,7 @@ DriverResult CpuDevice::LaunchHostFunc(StreamHandle stream,
         if (function == nullptr) {
           return RefuseValue("the host function must not be null");
         }
-        return streams().EnqueueHostFunction(ordinal_, stream, function,
+        return streams().EnqueueHostFunction(context_.id, stream, function,
                                              user_data);
       },
       stream, function, user_data);
@@ -230,7 +231,7 @@ DriverResult CpuDevice::StreamBeginCapture(StreamHandle stream,
                                            CaptureMode mode) {
   return Make(
       DriverCall::kStreamBeginCapture,
-      [&] { return streams().BeginCapture(ordinal_, stream, mode); }, stream,
+      [&] { return streams().BeginCapture(context_.id, stream, mode); }, stream,
       mode);
 }
 
@@ -238,7 +239,7 @@ DriverResult CpuDevice::StreamEndCapture(StreamHandle stream,
                                          GraphHandle* graph) {
   return Make(
       DriverCall::kStreamEndCapture,
-      [&] { return streams().EndCapture(ordinal_, stream, graph); }, stream,
+      [&] { return streams().EndCapture(context_.id, stream, graph); }, stream,
       graph);
 }
 
@@ -259,7 +260,7 @@ DriverResult CpuDevice::GraphInstantiate(GraphExecHandle* exec,
 DriverResult CpuDevice::GraphLaunch(GraphExecHandle exec, StreamHandle stream) {
   return Make(
       DriverCall::kGraphLaunch,
-      [&] { return streams().GraphLaunch(ordinal_, exec, stream); }, exec,
+      [&] { return streams().GraphLaunch(context_.id, exec, stream); }, exec,
       stream);
 }
 
@@ -275,25 +276,32 @@ DriverResult CpuDevice::GraphDestroy(GraphHandle graph) {
       graph);
 }
 
-DriverResult CpuDevice::LaunchKernel(StreamHandle stream,
-                                     std::vector<KernelRange> ranges,
-                                     std::function<void()> body) {
+template <typename Body>
+DriverResult CpuDevice::MakeOwn(absl::string_view call, const Body& body) {
   Verdict verdict = system().CheckCallable(ordinal_);
-  if (verdict.ok() && body == nullptr) {
-    verdict = RefuseValue("a kernel must have a body");
-  }
-  if (verdict.ok()) {
-    verdict = system().Enqueue(ordinal_, stream, "kernel", std::move(ranges),
-                               std::move(body));
-  }
-  if (verdict.is_misuse()) {
-    system().ReportMisuse(ordinal_, "LaunchKernel", verdict);
-  }
+  if (verdict.ok()) verdict = body();
+  if (verdict.is_misuse()) system().ReportMisuse(ordinal_, call, verdict);
   return verdict.result;
 }
 
+DriverResult CpuDevice::LaunchKernel(StreamHandle stream,
+                                     std::vector<KernelRange> ranges,
+                                     std::function<void()> body) {
+  return MakeOwn("LaunchKernel", [&] {
+    if (body == nullptr) return RefuseValue("a kernel must have a body");
+    return system().Enqueue(context_, stream, "kernel", std::move(ranges),
+                            std::move(body));
+  });
+}
+
+DriverResult CpuDevice::StreamGetContext(StreamHandle stream, int* context) {
+  return MakeOwn("StreamGetContext", [&] {
+    return streams().GetContext(context_.id, stream, context);
+  });
+}
+
 Verdict CpuDevice::CheckValue(StreamHandle stream, const AccessRange& range) {
-  const Verdict known = streams().CheckStream(ordinal_, stream);
+  const Verdict known = streams().CheckStream(context_.id, stream);
   if (!known.ok()) return known;
   if (!system().real()) {
     return Refuse(DriverResult::kNotSupported,
@@ -316,7 +324,7 @@ Verdict CpuDevice::WaitValue(StreamHandle stream, DevicePtr address,
   const Verdict verdict = CheckValue(stream, range);
   if (!verdict.ok()) return verdict;
   return system().EnqueueWait(
-      ordinal_, stream, range,
+      context_, stream, range,
       [=] {
         return IsSatisfied<Value>(LoadValue<Value>(address), value, flags);
       },
@@ -333,7 +341,7 @@ Verdict CpuDevice::WriteValue(StreamHandle stream, DevicePtr address,
   const Verdict verdict = CheckValue(stream, range);
   if (!verdict.ok()) return verdict;
   return system().Enqueue(
-      ordinal_, stream, "value write", {range},
+      context_, stream, "value write", {range},
       [=] { StoreValue<Value>(address, value); },
       /*tells_host=*/true);
 }

@@ -114,7 +114,8 @@ CpuDriver::CreateDevices(CpuDriverOptions options) {
       std::move(options), device_granules, std::move(backing));
   std::vector<std::unique_ptr<CpuDriver>> devices;
   for (int ordinal = 0; ordinal < device_count; ++ordinal) {
-    devices.push_back(std::make_unique<cpu::CpuDevice>(system, ordinal));
+    devices.push_back(std::make_unique<cpu::CpuDevice>(
+        system, cpu::StreamContext{ordinal, ordinal}));
   }
   return devices;
 }

@@ -38,6 +38,9 @@ enum class CpuSync {
 
 // Most devices of one driver.
 inline constexpr int kMaxCpuDevices = 8;
+// Most contexts of one driver at a time, the first ones of its devices
+// included.
+inline constexpr int kMaxCpuContexts = 64;
 
 struct CpuDriverOptions {
   CpuStorage storage = CpuStorage::kReal;
@@ -95,23 +98,42 @@ inline constexpr uint32_t kCpuPoisonWord = 0xFFFBA5DB;
 // A range of device addresses that a kernel says it reads or writes.
 using KernelRange = cpu::AccessRange;
 
-// One device. Copies from and to host memory are asynchronous throughout: the
-// host buffer must stay until the copy is done. A copy or fill with a bad
-// address, and a copy whose two ranges overlap, is refused with kInvalidValue;
-// if an address turns bad before the work runs, the device is lost, and so it
-// is if the range was unmapped meanwhile, whatever is mapped there now.
-// Destruction of the last device waits for all work, gives up what waits for a
-// value that nobody writes, and unmaps everything. In a forked child all calls
-// return kDeinitialized and the devices' memory does not exist.
+// One device, in its first context: see CreateContext. Copies from and to host
+// memory are asynchronous throughout: the host buffer must stay until the copy
+// is done. A copy or fill with a bad address, and a copy whose two ranges
+// overlap, is refused with kInvalidValue; if an address turns bad before the
+// work runs, the device is lost, and so it is if the range was unmapped
+// meanwhile, whatever is mapped there now. Destruction of the last device waits
+// for all work, gives up what waits for a value that nobody writes, and unmaps
+// everything. In a forked child all calls return kDeinitialized and the
+// devices' memory does not exist.
 class CpuDriver : public Driver {
  public:
   // A driver with one device. InvalidArgument names the option that is wrong.
   static absl::StatusOr<std::unique_ptr<CpuDriver>> Create(
       CpuDriverOptions options);
-  // A driver with `device_count` devices, by ordinal. They share addresses,
-  // handles, streams and events, as the devices of a process do.
+  // A driver with `device_count` devices, by ordinal. They share addresses and
+  // handles, and wait for each other's events, as the devices of a process do.
   static absl::StatusOr<std::vector<std::unique_ptr<CpuDriver>>> CreateDevices(
       CpuDriverOptions options);
+
+  // Another driver of the same device, whose calls act in one more context of
+  // it: streams and events that it creates, its legacy stream (nullptr) and
+  // what its CtxSynchronize waits for are its own. Streams of all contexts of
+  // the device may be named in its calls, which then act in the stream's own
+  // context; an event is recorded on streams of the event's context only.
+  // Memory, access to it, and the loss of the device are the device's.
+  // Destroying it waits for its work, for ever if that waits for a value that
+  // nobody writes; its streams and events are gone from then on. It must not be
+  // destroyed while another thread calls it. ResourceExhausted: there are
+  // kMaxCpuContexts. FailedPrecondition: the driver cannot be called now, or
+  // the device is lost.
+  virtual absl::StatusOr<std::unique_ptr<CpuDriver>> CreateContext() = 0;
+  // The number of the context that calls act in: the ordinal of the device for
+  // its first one, and never that of another context of the driver.
+  virtual int context() const = 0;
+  // The number of the context that owns a stream, of this device or another.
+  virtual DriverResult StreamGetContext(StreamHandle stream, int* context) = 0;
 
   // Queues `body` on `stream`, to be run by its worker with direct access to
   // the device's addresses.

@@ -39,6 +39,8 @@ std::string WhyNot(const char* name, const WorkOrder& order,
 
 }  // namespace
 
+static_assert(StreamSet::kMaxContexts == kMaxCpuContexts);
+
 CpuSystem::CpuSystem(CpuDriverOptions options, uint64_t device_granules,
                      std::unique_ptr<Backing> backing)
     : options_(std::move(options)),
@@ -102,23 +104,24 @@ void CpuSystem::ForgetFreed() {
   }
 }
 
-Verdict CpuSystem::Enqueue(int device, StreamHandle stream, const char* name,
-                           std::vector<AccessRange> ranges,
+Verdict CpuSystem::Enqueue(const StreamContext& context, StreamHandle stream,
+                           const char* name, std::vector<AccessRange> ranges,
                            std::function<void()> body, bool tells_host) {
   StreamWork work;
   work.name = name;
   work.tells_host = tells_host;
-  work.run = [this, device, name, ranges = std::move(ranges),
+  work.run = [this, device = context.device, name, ranges = std::move(ranges),
               body = std::move(body)](const WorkOrder& order) {
     Run(device, name, ranges, order, body);
   };
-  return streams_.Enqueue(device, stream, std::move(work));
+  return streams_.Enqueue(context.id, stream, std::move(work));
 }
 
-Verdict CpuSystem::EnqueueWait(int device, StreamHandle stream,
-                               const AccessRange& range,
+Verdict CpuSystem::EnqueueWait(const StreamContext& context,
+                               StreamHandle stream, const AccessRange& range,
                                std::function<bool()> satisfied,
                                std::string waits_for) {
+  const int device = context.device;
   const auto check = [this, device, range](uint64_t queued_epoch) {
     return memory_.CheckAccess(device, {&range, 1}, queued_epoch,
                                /*physical=*/nullptr);
@@ -146,7 +149,7 @@ Verdict CpuSystem::EnqueueWait(int device, StreamHandle stream,
            WhyNot(kName, order, verdict));
     }
   };
-  return streams_.Enqueue(device, stream, std::move(work));
+  return streams_.Enqueue(context.id, stream, std::move(work));
 }
 
 void CpuSystem::Run(int device, const char* name,
@@ -190,9 +193,14 @@ void CpuSystem::Run(int device, const char* name,
 }
 
 void CpuSystem::Lose(int device, DriverResult error, absl::string_view why) {
-  if (health_[static_cast<size_t>(device)].Latch(error)) {
-    ReportLoss(device, error, why);
+  const std::string loss = absl::StrCat(DriverResultName(error), ": ", why);
+  {
+    // Whoever meets the error finds the loss.
+    MutexLock lock(&report_mutex_);
+    if (!health_[static_cast<size_t>(device)].Latch(error)) return;
+    NoteLoss(device, loss);
   }
+  ReportLoss(device, loss);
 }
 
 void CpuSystem::ReportFault(int device, absl::string_view who,
@@ -200,18 +208,35 @@ void CpuSystem::ReportFault(int device, absl::string_view who,
   // The handler latched the error, unless there was one before.
   const DriverResult error = health_[static_cast<size_t>(device)].get();
   if (error != DriverResult::kIllegalAddress) return;
-  ReportLoss(device, error,
-             absl::StrCat("the ", who, " accessed 0x", absl::Hex(address),
-                          ", which is not mapped or not accessible so"));
+  const std::string loss = absl::StrCat(
+      DriverResultName(error), ": the ", who, " accessed 0x",
+      absl::Hex(address), ", which is not mapped or not accessible so");
+  {
+    MutexLock lock(&report_mutex_);
+    NoteLoss(device, loss);
+  }
+  ReportLoss(device, loss);
 }
 
-void CpuSystem::ReportLoss(int device, DriverResult error,
-                           absl::string_view why) {
-  const std::string line = Line(
-      device,
-      absl::StrCat("the device is lost: ", DriverResultName(error), ": ", why));
+void CpuSystem::NoteLoss(int device, absl::string_view loss) {
+  std::string& first = losses_[static_cast<size_t>(device)];
+  if (first.empty()) first = std::string(loss);
+}
+
+void CpuSystem::ReportLoss(int device, absl::string_view loss) {
+  std::string line = Line(device, absl::StrCat("the device is lost: ", loss));
   if (!options_.report) std::fprintf(stderr, "%s\n", line.c_str());
-  Publish(line);
+  Publish(std::move(line));
+}
+
+std::string CpuSystem::loss(int device) {
+  if (fork_watch_.in_child()) return "";
+  const DriverResult error = health_[static_cast<size_t>(device)].get();
+  MutexLock lock(&report_mutex_);
+  const std::string& loss = losses_[static_cast<size_t>(device)];
+  if (!loss.empty() || error == DriverResult::kSuccess) return loss;
+  return absl::StrCat(DriverResultName(error),
+                      ": by work that has not ended yet");
 }
 
 void CpuSystem::ReportMisuse(int device, const DriverCallArgs& args,

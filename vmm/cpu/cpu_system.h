@@ -95,20 +95,23 @@ class CpuSystem {
   bool WorkTakesNoTime() {
     return !real() && !streams_.HasCapture() && streams_.IsIdle();
   }
-  // Queues work that accesses `ranges` as `device`. `tells_host`: the host may
-  // see that it ran, and so what was complete before.
-  Verdict Enqueue(int device, StreamHandle stream, const char* name,
-                  std::vector<AccessRange> ranges, std::function<void()> body,
-                  bool tells_host = false);
+  // Queues work that accesses `ranges` as the context's device. `tells_host`:
+  // the host may see that it ran, and so what was complete before.
+  Verdict Enqueue(const StreamContext& context, StreamHandle stream,
+                  const char* name, std::vector<AccessRange> ranges,
+                  std::function<void()> body, bool tells_host = false);
   // Queues work that waits until `satisfied()`, which reads `range`, is true.
-  Verdict EnqueueWait(int device, StreamHandle stream, const AccessRange& range,
-                      std::function<bool()> satisfied, std::string waits_for);
+  Verdict EnqueueWait(const StreamContext& context, StreamHandle stream,
+                      const AccessRange& range, std::function<bool()> satisfied,
+                      std::string waits_for);
   // Reports a call that broke a rule.
   void ReportMisuse(int device, const DriverCallArgs& args,
                     const Verdict& verdict);
   // Likewise, for a call that is not one of CUDA's.
   void ReportMisuse(int device, absl::string_view call, const Verdict& verdict);
   std::string last_report();
+  // The first loss of the device: the error and why. Empty while there is none.
+  std::string loss(int device);
 
  private:
   // A report that is put into words only when somebody wants to read it:
@@ -132,12 +135,15 @@ class CpuSystem {
   // On a worker.
   void Run(int device, const char* name, const std::vector<AccessRange>& ranges,
            const WorkOrder& order, const std::function<void()>& body);
-  // Makes every later call to `device` return `error`; `why` goes to the
-  // report of the first loss.
+  // Makes every later call to `device` return `error`; `why` is that of the
+  // first loss.
   void Lose(int device, DriverResult error, absl::string_view why);
   // The fault guard met a bad access of `who`.
   void ReportFault(int device, absl::string_view who, DevicePtr address);
-  void ReportLoss(int device, DriverResult error, absl::string_view why);
+  // Keeps the first one.
+  void NoteLoss(int device, absl::string_view loss)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(report_mutex_);
+  void ReportLoss(int device, absl::string_view loss);
   // Makes it the last report, and passes it on.
   void Publish(std::string line);
   std::string Line(int device, absl::string_view text) const;
@@ -154,6 +160,8 @@ class CpuSystem {
   std::optional<Misuse> last_misuse_ ABSL_GUARDED_BY(report_mutex_);
   // Empty unless it was later than the last misuse.
   std::string last_line_ ABSL_GUARDED_BY(report_mutex_);
+  std::array<std::string, kMaxCpuDevices> losses_
+      ABSL_GUARDED_BY(report_mutex_);
 
   FaultGuard guard_;
   DeviceMemory memory_;

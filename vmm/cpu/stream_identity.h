@@ -1,7 +1,7 @@
 // Copyright 2026 The firn Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which stream of which device, and of which kind.
+// Which stream of which context, and of which kind.
 
 #ifndef FIRN_VMM_CPU_STREAM_IDENTITY_H_
 #define FIRN_VMM_CPU_STREAM_IDENTITY_H_
@@ -10,10 +10,18 @@
 
 namespace firn::cpu {
 
+// A context of a device, as what belongs to it knows it.
+struct StreamContext {
+  static constexpr int kNone = -1;
+
+  int id = kNone;
+  int device = 0;
+};
+
 struct StreamIdentity {
   uint64_t id = 0;
-  int device = 0;
-  // Ordered with the device's legacy stream, which is blocking itself.
+  StreamContext context;
+  // Ordered with the context's legacy stream, which is blocking itself.
   bool blocking = true;
   bool legacy = false;
 };

@@ -81,8 +81,8 @@ const StreamOperation* Stream::FirstNotBegun() const {
 bool Stream::IsImplicitlyAfter(const Stream& other) const {
   const StreamIdentity& a = other.identity;
   const StreamIdentity& b = identity;
-  return &other != this && a.device == b.device && a.blocking && b.blocking &&
-         (a.legacy || b.legacy);
+  return &other != this && a.context.id == b.context.id && a.blocking &&
+         b.blocking && (a.legacy || b.legacy);
 }
 
 }  // namespace firn::cpu

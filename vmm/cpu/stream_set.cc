@@ -67,17 +67,13 @@ StreamSet::StreamSet(StreamSetOptions options)
                 options.defect == CpuDefect::kCaptureIgnoresForbiddenCalls) {
   MutexLock lock(queues_.mutex());
   for (int device = 0; device < options.device_count; ++device) {
-    StreamIdentity identity;
-    identity.id = NextUniqueId();
-    identity.device = device;
-    identity.legacy = true;
-    legacy_.push_back(queues_.AddStream(identity, identity.id));
+    MakeContext(&contexts_[static_cast<size_t>(device)], device, device);
   }
 }
 
 StreamSet::~StreamSet() { queues_.Finish(); }
 
-Verdict StreamSet::Create(int device, StreamHandle* stream, uint32_t flags) {
+Verdict StreamSet::Create(int context, StreamHandle* stream, uint32_t flags) {
   if (stream == nullptr || (flags & ~kStreamNonBlocking) != 0) {
     return RefuseValue(
         "a stream is created with no flags but CU_STREAM_NON_BLOCKING, and its "
@@ -85,9 +81,9 @@ Verdict StreamSet::Create(int device, StreamHandle* stream, uint32_t flags) {
   }
   StreamIdentity identity;
   identity.id = NextUniqueId();
-  identity.device = device;
   identity.blocking = (flags & kStreamNonBlocking) == 0;
   MutexLock lock(queues_.mutex());
+  identity.context = Find(context).identity;
   const bool reuse =
       defect_ == CpuDefect::kStreamIdReused && last_destroyed_id_ != 0;
   *stream = MakeHandle<StreamHandle>(identity.id);
@@ -112,48 +108,59 @@ Verdict StreamSet::Destroy(StreamHandle handle) {
   return Allow();
 }
 
-Verdict StreamSet::Query(int device, StreamHandle handle) {
+Verdict StreamSet::Query(int context, StreamHandle handle) {
   MutexLock lock(queues_.mutex());
-  const StreamRef stream = Find(device, handle);
+  const StreamRef& stream = Find(context, handle);
   if (stream == nullptr) return BadStream();
   const Verdict verdict = captures_.AdmitStreamQuery(stream->identity);
   return verdict.ok() ? ReadyIf(queues_.QueryStream(stream.get())) : verdict;
 }
 
-Verdict StreamSet::Synchronize(int device, StreamHandle handle) {
+Verdict StreamSet::Synchronize(int context, StreamHandle handle) {
   MutexLock lock(queues_.mutex());
-  const StreamRef stream = Find(device, handle);
+  const StreamRef& stream = Find(context, handle);
   if (stream == nullptr) return BadStream();
   const Verdict verdict = captures_.AdmitStreamQuery(stream->identity);
   if (verdict.ok()) queues_.WaitForStream(stream.get());
   return verdict;
 }
 
-Verdict StreamSet::GetId(int device, StreamHandle handle, uint64_t* id) {
+Verdict StreamSet::GetId(int context, StreamHandle handle, uint64_t* id) {
   if (id == nullptr) return RefuseValue("the id goes to where a pointer says");
   MutexLock lock(queues_.mutex());
-  const StreamRef stream = Find(device, handle);
+  const StreamRef& stream = Find(context, handle);
   if (stream == nullptr) return BadStream();
   *id = stream->shown_id;
   return Allow();
 }
 
-Verdict StreamSet::IsCapturing(int device, StreamHandle handle,
+Verdict StreamSet::GetContext(int context, StreamHandle handle, int* owner) {
+  if (owner == nullptr) {
+    return RefuseValue("the context's number goes to where a pointer says");
+  }
+  MutexLock lock(queues_.mutex());
+  const StreamRef& stream = Find(context, handle);
+  if (stream == nullptr) return BadStream();
+  *owner = stream->identity.context.id;
+  return Allow();
+}
+
+Verdict StreamSet::IsCapturing(int context, StreamHandle handle,
                                CaptureStatus* status) {
   if (status == nullptr) {
     return RefuseValue("the status goes to where a pointer says");
   }
   MutexLock lock(queues_.mutex());
-  const StreamRef stream = Find(device, handle);
+  const StreamRef& stream = Find(context, handle);
   if (stream == nullptr) return BadStream();
   return captures_.GetStatus(stream->identity, status);
 }
 
-Verdict StreamSet::WaitEvent(int device, StreamHandle handle,
+Verdict StreamSet::WaitEvent(int context, StreamHandle handle,
                              EventHandle event_handle, uint32_t flags) {
   if (flags != 0) return RefuseValue("a wait for an event has no flags");
   MutexLock lock(queues_.mutex());
-  const StreamRef stream = FindOwn(device, handle);
+  const StreamRef& stream = FindOwn(context, handle);
   if (stream == nullptr) return BadOwnStream();
   const Event* const event = FindEvent(event_handle);
   if (event == nullptr) return BadEvent();
@@ -168,7 +175,8 @@ Verdict StreamSet::WaitEvent(int device, StreamHandle handle,
   return Allow();
 }
 
-Verdict StreamSet::EventCreate(int device, EventHandle* event, uint32_t flags) {
+Verdict StreamSet::EventCreate(int context, EventHandle* event,
+                               uint32_t flags) {
   if (event == nullptr ||
       (flags & ~(kEventBlockingSync | kEventDisableTiming)) != 0) {
     return RefuseValue(
@@ -178,7 +186,7 @@ Verdict StreamSet::EventCreate(int device, EventHandle* event, uint32_t flags) {
   }
   MutexLock lock(queues_.mutex());
   *event = MakeHandle<EventHandle>(NextUniqueId());
-  events_[*event].device = device;
+  events_[*event].context = context;
   return Allow();
 }
 
@@ -187,17 +195,16 @@ Verdict StreamSet::EventDestroy(EventHandle event) {
   return events_.erase(event) != 0 ? Allow() : BadEvent();
 }
 
-Verdict StreamSet::EventRecord(int device, EventHandle event_handle,
+Verdict StreamSet::EventRecord(int context, EventHandle event_handle,
                                StreamHandle handle) {
   MutexLock lock(queues_.mutex());
-  const StreamRef stream = FindOwn(device, handle);
+  const StreamRef& stream = FindOwn(context, handle);
   if (stream == nullptr) return BadOwnStream();
   Event* const event = FindEvent(event_handle);
   if (event == nullptr) return BadEvent();
-  if (event->device != device) {
+  if (event->context != stream->identity.context.id) {
     return Refuse(DriverResult::kInvalidHandle,
-                  "an event is recorded on a stream of the device that created "
-                  "it");
+                  "an event is recorded on a stream of its own context");
   }
   const Verdict verdict = captures_.AdmitUse(stream->identity);
   if (!verdict.ok()) return verdict;
@@ -205,10 +212,10 @@ Verdict StreamSet::EventRecord(int device, EventHandle event_handle,
     event->captured = captures_.RecordEvent(stream->identity.id);
     return Allow();
   }
-  const PointRef point = queues_.RecordPoint(stream.get());
+  PointRef point = queues_.RecordPoint(stream.get());
   if (point == nullptr) return NoThread();
   event->captured.reset();
-  event->point = point;
+  event->point = std::move(point);
   queues_.Kick(stream);
   return Allow();
 }
@@ -234,35 +241,38 @@ Verdict StreamSet::EventSynchronize(EventHandle handle) {
   return Allow();
 }
 
-Verdict StreamSet::SynchronizeDevice(int device) {
+Verdict StreamSet::SynchronizeContext(int context) {
   MutexLock lock(queues_.mutex());
-  const Verdict verdict = captures_.AdmitDeviceWait(device);
-  if (verdict.ok()) queues_.WaitForDevice(device);
+  const Verdict verdict = captures_.AdmitContextWait(context);
+  if (verdict.ok()) queues_.WaitForContext(context);
   return verdict;
 }
 
-Verdict StreamSet::CheckStream(int device, StreamHandle stream) {
+Verdict StreamSet::CheckStream(int context, StreamHandle stream) {
   if (stream == nullptr) return Allow();
   MutexLock lock(queues_.mutex());
-  return FindOwn(device, stream) != nullptr ? Allow() : BadOwnStream();
+  return FindOwn(context, stream) != nullptr ? Allow() : BadOwnStream();
 }
 
-Verdict StreamSet::Enqueue(int device, StreamHandle handle, StreamWork work) {
+Verdict StreamSet::Enqueue(int context, StreamHandle handle, StreamWork work) {
   MutexLock lock(queues_.mutex());
-  const StreamRef stream = FindOwn(device, handle);
-  if (stream == nullptr) return BadOwnStream();
+  const StreamRef& stream = FindOwn(context, handle);
+  return stream != nullptr ? EnqueueOn(stream, &work) : BadOwnStream();
+}
+
+Verdict StreamSet::EnqueueOn(const StreamRef& stream, StreamWork* work) {
   const Verdict verdict = captures_.AdmitUse(stream->identity);
   if (!verdict.ok()) return verdict;
   if (captures_.IsRecording(stream->identity.id)) {
-    captures_.Record(stream->identity.id, std::move(work));
+    captures_.Record(stream->identity.id, std::move(*work));
     return Allow();
   }
-  if (!queues_.Append(stream.get(), {&work, 1})) return NoThread();
+  if (!queues_.Append(stream.get(), {work, 1})) return NoThread();
   queues_.Kick(stream);
   return Allow();
 }
 
-Verdict StreamSet::EnqueueHostFunction(int device, StreamHandle stream,
+Verdict StreamSet::EnqueueHostFunction(int context, StreamHandle handle,
                                        HostFunction function, void* user_data) {
   if (function == nullptr) return RefuseValue("a host function is a function");
   const bool marked = defect_ != CpuDefect::kCallsInHostFunctionAllowed;
@@ -270,12 +280,16 @@ Verdict StreamSet::EnqueueHostFunction(int device, StreamHandle stream,
   work.name = "host function";
   work.tells_host = true;
   work.never_inline = true;
+  MutexLock lock(queues_.mutex());
+  const StreamRef& stream = FindOwn(context, handle);
+  if (stream == nullptr) return BadOwnStream();
+  const int device = stream->identity.context.device;
   work.run = [this, device, marked, function, user_data](const WorkOrder&) {
     if (is_lost_ != nullptr && is_lost_(device)) return;
     const HostFunctionScope scope(marked);
     function(user_data);
   };
-  return Enqueue(device, stream, std::move(work));
+  return EnqueueOn(stream, &work);
 }
 
 bool StreamSet::InHostFunction() { return in_host_function; }
@@ -283,11 +297,6 @@ bool StreamSet::InHostFunction() { return in_host_function; }
 Verdict StreamSet::AdmitUnsafeCallInCapture() {
   MutexLock lock(queues_.mutex());
   return captures_.AdmitUnsafeCall();
-}
-
-void StreamSet::SynchronizeAll() {
-  MutexLock lock(queues_.mutex());
-  queues_.WaitForDevice(absl::nullopt);
 }
 
 bool StreamSet::IsIdle() {
@@ -321,16 +330,18 @@ Verdict StreamSet::NoThread() {
                 "that works it off");
 }
 
-StreamRef StreamSet::Find(int device, StreamHandle handle) {
-  if (handle == nullptr) return legacy_[static_cast<size_t>(device)];
+const StreamRef& StreamSet::Find(int context, StreamHandle handle) {
+  if (handle == nullptr) return Find(context).legacy;
   const auto it = streams_.find(handle);
-  return it == streams_.end() ? nullptr : it->second;
+  return it == streams_.end() ? no_stream_ : it->second;
 }
 
-StreamRef StreamSet::FindOwn(int device, StreamHandle handle) {
-  StreamRef stream = Find(device, handle);
-  if (stream != nullptr && stream->identity.device != device) return nullptr;
-  return stream;
+const StreamRef& StreamSet::FindOwn(int context, StreamHandle handle) {
+  const StreamRef& stream = Find(context, handle);
+  if (handle == nullptr || stream == nullptr) return stream;
+  const bool own =
+      stream->identity.context.device == Find(context).identity.device;
+  return own ? stream : no_stream_;
 }
 
 StreamSet::Event* StreamSet::FindEvent(EventHandle handle) {

@@ -1,13 +1,16 @@
 // Copyright 2026 The firn Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The streams, events and graphs of all devices of one driver: the calls of
-// vmm/driver.h on them, with their rules. What the work does is unknown here.
+// The contexts of all devices of one driver, with their streams, events and
+// graphs: the calls of vmm/driver.h on them, with their rules. What the work
+// does is unknown here.
 
 #ifndef FIRN_VMM_CPU_STREAM_SET_H_
 #define FIRN_VMM_CPU_STREAM_SET_H_
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,6 +23,7 @@
 #include "absl/types/optional.h"
 #include "firn/vmm/cpu/capture.h"
 #include "firn/vmm/cpu/cpu_defect.h"
+#include "firn/vmm/cpu/stream_identity.h"
 #include "firn/vmm/cpu/stream_queue.h"
 #include "firn/vmm/cpu/stream_work.h"
 #include "firn/vmm/cpu/verdict.h"
@@ -55,68 +59,84 @@ struct StreamSetOptions {
 };
 
 // Order between streams is CUDA's: none, but what events make, and but for the
-// legacy default stream of each device (nullptr). What is queued there waits
-// for all work queued before on streams of the device that are not
+// legacy default stream of each context (nullptr). What is queued there waits
+// for all work queued before on streams of the context that are not
 // kStreamNonBlocking, and what is queued on those later waits for it.
 //
-// `device` is the ordinal of the device whose driver is called. Streams and
-// events belong to the device that created them. Handles and ids are never used
-// again in the process.
+// `context` is the one that the call is made in, and exists: the device of that
+// ordinal has a context of that number from the beginning. Streams and events
+// belong to the context that created them. Work goes to any stream of the
+// context's device, and is the business of the stream's own context, as the
+// legacy stream is of the one that the call is made in. Handles and ids, and
+// numbers of contexts, are never used again.
 //
 // Thread safety: all methods may be called from any thread. No lock is held
 // while work is run or destroyed.
 class StreamSet {
  public:
+  // Most contexts at a time.
+  static constexpr int kMaxContexts = 64;
+
   explicit StreamSet(StreamSetOptions options);
   // Waits for all work: whoever owns it makes every `ready` true first.
   ~StreamSet();
   StreamSet(const StreamSet&) = delete;
   StreamSet& operator=(const StreamSet&) = delete;
 
+  // --- Contexts ---
+
+  // One more of that device; nothing if there are kMaxContexts.
+  absl::optional<int> CreateContext(int device);
+  // Ends one that CreateContext made: its streams and events are gone at once,
+  // captures that they take part in are over or invalid. Waits for its work.
+  void DestroyContext(int context);
+  // The context that owns the stream.
+  Verdict GetContext(int context, StreamHandle stream, int* owner);
+
   // --- The calls of vmm/driver.h of these names ---
 
-  Verdict Create(int device, StreamHandle* stream, uint32_t flags);
+  Verdict Create(int context, StreamHandle* stream, uint32_t flags);
   Verdict Destroy(StreamHandle stream);
-  Verdict Query(int device, StreamHandle stream);
-  Verdict Synchronize(int device, StreamHandle stream);
-  Verdict GetId(int device, StreamHandle stream, uint64_t* id);
-  Verdict IsCapturing(int device, StreamHandle stream, CaptureStatus* status);
-  Verdict WaitEvent(int device, StreamHandle stream, EventHandle event,
+  Verdict Query(int context, StreamHandle stream);
+  Verdict Synchronize(int context, StreamHandle stream);
+  Verdict GetId(int context, StreamHandle stream, uint64_t* id);
+  Verdict IsCapturing(int context, StreamHandle stream, CaptureStatus* status);
+  Verdict WaitEvent(int context, StreamHandle stream, EventHandle event,
                     uint32_t flags);
-  Verdict EventCreate(int device, EventHandle* event, uint32_t flags);
+  Verdict EventCreate(int context, EventHandle* event, uint32_t flags);
   Verdict EventDestroy(EventHandle event);
-  Verdict EventRecord(int device, EventHandle event, StreamHandle stream);
+  Verdict EventRecord(int context, EventHandle event, StreamHandle stream);
   Verdict EventQuery(EventHandle event);
   Verdict EventSynchronize(EventHandle event);
   // CtxSynchronize.
-  Verdict SynchronizeDevice(int device);
+  Verdict SynchronizeContext(int context);
 
-  Verdict BeginCapture(int device, StreamHandle stream, CaptureMode mode);
-  Verdict EndCapture(int device, StreamHandle stream, GraphHandle* graph);
+  Verdict BeginCapture(int context, StreamHandle stream, CaptureMode mode);
+  Verdict EndCapture(int context, StreamHandle stream, GraphHandle* graph);
   static Verdict ExchangeCaptureMode(CaptureMode* mode);
   // The executable graph does not depend on the graph any more.
   Verdict GraphInstantiate(GraphExecHandle* exec, GraphHandle graph,
                            uint64_t flags);
   // Runs what was captured in the order of capture, one after the other: what
   // the capture forked does not run concurrently.
-  Verdict GraphLaunch(int device, GraphExecHandle exec, StreamHandle stream);
+  Verdict GraphLaunch(int context, GraphExecHandle exec, StreamHandle stream);
   Verdict GraphExecDestroy(GraphExecHandle exec);
   Verdict GraphDestroy(GraphHandle graph);
 
   // --- Work ---
 
-  // kInvalidHandle unless this is a stream of `device`.
-  Verdict CheckStream(int device, StreamHandle stream);
+  // kInvalidHandle unless this is a stream of the context's device.
+  Verdict CheckStream(int context, StreamHandle stream);
   // Queues work; or records it, if the stream is captured. As all that takes a
   // place in a stream, refused with kOutOfMemory if that needs a thread and the
   // system starts no more.
-  Verdict Enqueue(int device, StreamHandle stream, StreamWork work);
+  Verdict Enqueue(int context, StreamHandle stream, StreamWork work);
   // Whether any stream is captured.
   bool HasCapture() const {
     return ongoing_captures_.load(std::memory_order_relaxed) != 0;
   }
   // InHostFunction() is true while it runs, always on a thread of the stream.
-  Verdict EnqueueHostFunction(int device, StreamHandle stream,
+  Verdict EnqueueHostFunction(int context, StreamHandle stream,
                               HostFunction function, void* user_data);
   // Whether the calling thread is running a host function.
   static bool InHostFunction();
@@ -130,7 +150,6 @@ class StreamSet {
     return AdmitUnsafeCallInCapture();
   }
 
-  void SynchronizeAll();
   // Whether no work is queued or running.
   bool IsIdle();
   WorkInFlight GetWorkInFlight();
@@ -144,8 +163,12 @@ class StreamSet {
 
  private:
   using Nodes = std::vector<StreamWork>;
+  struct Context {
+    StreamContext identity;
+    StreamRef legacy;  // nullptr: the place is free
+  };
   struct Event {
-    int device = 0;
+    int context = 0;
     // The last record outside of captures; nullptr if there was none.
     PointRef point;
     // Set if the last record was in a capture.
@@ -162,10 +185,20 @@ class StreamSet {
   };
 
   static Verdict NoThread();
-  // nullptr for a bad handle; Own: or for a stream of another device.
-  StreamRef Find(int device, StreamHandle handle)
+  // With the stream that work goes to. `work` is moved from, or not.
+  Verdict EnqueueOn(const StreamRef& stream, StreamWork* work)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(queues_.mutex());
-  StreamRef FindOwn(int device, StreamHandle handle)
+  const Context& Find(int context)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(queues_.mutex()) {
+    return contexts_[static_cast<size_t>(context % kMaxContexts)];
+  }
+  // nullptr for a bad handle; Own: or for a stream of another device. Stays
+  // while the lock is held and no stream or context ends.
+  const StreamRef& Find(int context, StreamHandle handle)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(queues_.mutex());
+  const StreamRef& FindOwn(int context, StreamHandle handle)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(queues_.mutex());
+  void MakeContext(Context* context, int id, int device)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(queues_.mutex());
   Event* FindEvent(EventHandle handle)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(queues_.mutex());
@@ -174,11 +207,12 @@ class StreamSet {
   const CpuDefect defect_;
   const absl::Duration deadlock_timeout_;
   const std::function<bool(int device)> is_lost_;
+  const StreamRef no_stream_;
   std::atomic<int> ongoing_captures_{0};
   WorkQueues queues_;
   CaptureBook captures_ ABSL_GUARDED_BY(queues_.mutex());
-  // By device.
-  std::vector<StreamRef> legacy_ ABSL_GUARDED_BY(queues_.mutex());
+  // By number modulo kMaxContexts.
+  std::array<Context, kMaxContexts> contexts_ ABSL_GUARDED_BY(queues_.mutex());
   absl::flat_hash_map<StreamHandle, StreamRef> streams_
       ABSL_GUARDED_BY(queues_.mutex());
   // Of the stream destroyed last; 0 if none was.

@@ -31,15 +31,15 @@ Verdict BadGraphExec() {
 
 }  // namespace
 
-Verdict StreamSet::BeginCapture(int device, StreamHandle handle,
+Verdict StreamSet::BeginCapture(int context, StreamHandle handle,
                                 CaptureMode mode) {
   MutexLock lock(queues_.mutex());
-  const StreamRef stream = FindOwn(device, handle);
+  const StreamRef& stream = FindOwn(context, handle);
   if (stream == nullptr) return BadCaptureStream();
   return captures_.Begin(stream->identity, mode);
 }
 
-Verdict StreamSet::EndCapture(int device, StreamHandle handle,
+Verdict StreamSet::EndCapture(int context, StreamHandle handle,
                               GraphHandle* graph) {
   if (graph == nullptr) {
     return RefuseValue("the graph's handle goes to where a pointer says");
@@ -48,7 +48,7 @@ Verdict StreamSet::EndCapture(int device, StreamHandle handle,
   // What makes no graph goes without the lock.
   auto nodes = std::make_shared<Nodes>();
   MutexLock lock(queues_.mutex());
-  const StreamRef stream = FindOwn(device, handle);
+  const StreamRef& stream = FindOwn(context, handle);
   if (stream == nullptr) return BadCaptureStream();
   const Verdict verdict = captures_.End(stream->identity, nodes.get());
   if (!verdict.ok()) return verdict;
@@ -85,14 +85,14 @@ Verdict StreamSet::GraphInstantiate(GraphExecHandle* exec, GraphHandle graph,
   return Allow();
 }
 
-Verdict StreamSet::GraphLaunch(int device, GraphExecHandle exec,
+Verdict StreamSet::GraphLaunch(int context, GraphExecHandle exec,
                                StreamHandle handle) {
   // Maybe the last to go, since the work may be over and the executable graph
   // destroyed by then: not under the lock.
   std::shared_ptr<const Nodes> nodes;
   Nodes work;
   MutexLock lock(queues_.mutex());
-  const StreamRef stream = FindOwn(device, handle);
+  const StreamRef& stream = FindOwn(context, handle);
   if (stream == nullptr) return BadCaptureStream();
   const auto it = graph_execs_.find(exec);
   if (it == graph_execs_.end()) return BadGraphExec();

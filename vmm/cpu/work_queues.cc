@@ -116,6 +116,7 @@ void WorkQueues::AppendOperation(Stream* stream,
 PointRef WorkQueues::RecordPoint(Stream* stream) {
   // Recording takes a place of its own only if there is something besides the
   // stream's own work to wait for, or to know of.
+  if (!stream->identity.blocking) return stream->PointAtEnd();
   auto record = std::make_unique<StreamOperation>();
   record->work.name = "event record";
   AddImplicitWaits(*stream, record.get());
@@ -155,15 +156,12 @@ bool WorkQueues::QueryStream(Stream* stream) {
 
 void WorkQueues::WaitForStream(Stream* stream) { WaitForAll(EndsOf(stream)); }
 
-void WorkQueues::WaitForDevice(absl::optional<int> device) {
-  const uint64_t enqueued = total_enqueued_;
+void WorkQueues::WaitForContext(int context) {
   std::vector<PointRef> ends;
   for (const auto& [id, stream] : streams_) {
-    if (device.has_value() && stream->identity.device != *device) continue;
-    AddEnd(stream.get(), &ends);
+    if (stream->identity.context.id == context) AddEnd(stream.get(), &ends);
   }
   WaitForAll(ends);
-  if (!device.has_value()) all_seen_at_ = std::max(all_seen_at_, enqueued);
 }
 
 bool WorkQueues::QueryPoint(const PointRef& point) {
@@ -274,7 +272,7 @@ std::string WorkQueues::Describe(const std::vector<PointRef>& ends) const {
     const StreamWork& work = stream->queue.front()->work;
     StuckStream entry;
     entry.stream_id = stream->shown_id;
-    entry.device = stream->identity.device;
+    entry.device = stream->identity.context.device;
     entry.operation = stream->completed + 1;
     entry.operations = stream->enqueued;
     entry.name = work.name;

@@ -16,7 +16,6 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/btree_map.h"
 #include "absl/time/time.h"
-#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "firn/vmm/cpu/deadlock_report.h"
 #include "firn/vmm/cpu/deadlock_watch.h"
@@ -39,8 +38,8 @@ struct WorkQueuesOptions {
 };
 
 // Each piece of work learns what was complete before it in the order that its
-// stream, points waited for, the device's legacy stream and the host make. What
-// any thread of the host saw complete counts for all of the host.
+// stream, points waited for, the context's legacy stream and the host make.
+// What any thread of the host saw complete counts for all of the host.
 //
 // A worker is started when its stream is first given work that has to wait or
 // may not be run inline, and ends once its stream is closed and its queue
@@ -84,9 +83,8 @@ class WorkQueues {
   bool QueryStream(Stream* stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Waits for just that.
   void WaitForStream(Stream* stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Waits for all streams, or those of one device.
-  void WaitForDevice(absl::optional<int> device)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Waits for the streams of one context.
+  void WaitForContext(int context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool QueryPoint(const PointRef& point) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WaitForPoint(const PointRef& point)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -94,8 +92,8 @@ class WorkQueues {
     return total_completed_ == total_enqueued_;
   }
   WorkInFlight in_flight() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // As WaitForDevice for all, but gives up in a deadlock, as DeadlockWatch
-  // tells it. Returns its description, or an empty string.
+  // Waits for all streams, but gives up in a deadlock, as DeadlockWatch tells
+  // it. Returns its description, or an empty string.
   std::string Drain(absl::Duration deadlock_timeout)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -44,9 +44,9 @@ bool WorkQueues::HaveWorker(Stream* stream) {
 }
 
 void WorkQueues::Kick(const StreamRef& stream_ref) {
+  if (stream_ref->claimed || stream_ref->queue.empty()) return;
   // The stream may be destroyed while its work is run here.
   const StreamRef stream = stream_ref;
-  if (stream->claimed || stream->queue.empty()) return;
   stream->claimed = true;
   while (!stream->queue.empty() && MayRunInline(*stream->queue.front())) {
     RunFirst(stream.get());

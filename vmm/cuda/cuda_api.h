@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <type_traits>
 
 #include "firn/vmm/driver_types.h"
@@ -50,14 +51,20 @@ inline constexpr int32_t kMinimumDriverVersion = 11000;
 // driver asked for a newer one may answer with a function of another
 // signature. The suffix names that same signature among the exported symbols;
 // where it is not empty, the plain name is an older, incompatible function.
-#define FIRN_CUDA_REQUIRED_SYMBOLS(X)                                          \
-  X(Init, "", 2000, DriverResult(uint32_t))                                    \
-  X(DriverGetVersion, "", 2020, DriverResult(int32_t*))                        \
-  X(DeviceGet, "", 2000, DriverResult(CudaDeviceId*, int32_t))                 \
-  X(DeviceGetCount, "", 2000, DriverResult(int32_t*))                          \
-  X(DeviceGetName, "", 2000, DriverResult(char*, int32_t, CudaDeviceId))       \
-  X(DeviceGetAttribute, "", 2000,                                              \
-    DriverResult(int32_t*, DeviceAttribute, CudaDeviceId))                     \
+//
+// What tells of a driver's devices: the least that a library must have to be
+// called a driver.
+#define FIRN_CUDA_DEVICE_SYMBOLS(X)                                      \
+  X(Init, "", 2000, DriverResult(uint32_t))                              \
+  X(DriverGetVersion, "", 2020, DriverResult(int32_t*))                  \
+  X(DeviceGet, "", 2000, DriverResult(CudaDeviceId*, int32_t))           \
+  X(DeviceGetCount, "", 2000, DriverResult(int32_t*))                    \
+  X(DeviceGetName, "", 2000, DriverResult(char*, int32_t, CudaDeviceId)) \
+  X(DeviceGetAttribute, "", 2000,                                        \
+    DriverResult(int32_t*, DeviceAttribute, CudaDeviceId))
+
+// What moving memory takes.
+#define FIRN_CUDA_MOVING_SYMBOLS(X)                                            \
   X(DeviceCanAccessPeer, "", 4000,                                             \
     DriverResult(int32_t*, CudaDeviceId, CudaDeviceId))                        \
   X(DevicePrimaryCtxRetain, "", 7000,                                          \
@@ -123,6 +130,10 @@ inline constexpr int32_t kMinimumDriverVersion = 11000;
   X(GraphExecDestroy, "", 10000, DriverResult(GraphExecHandle))                \
   X(GraphDestroy, "", 10000, DriverResult(GraphHandle))
 
+#define FIRN_CUDA_REQUIRED_SYMBOLS(X) \
+  FIRN_CUDA_DEVICE_SYMBOLS(X)         \
+  FIRN_CUDA_MOVING_SYMBOLS(X)
+
 // As above; null where the driver lacks them. All but the first came after
 // kMinimumDriverVersion.
 #define FIRN_CUDA_OPTIONAL_SYMBOLS(X)                                   \
@@ -149,6 +160,10 @@ struct CudaApi {
 
   // What DriverGetVersion answered: 1000 * major + 10 * minor.
   int32_t driver_version = 0;
+  // Why no memory can be moved through this driver: what was found and what is
+  // needed, as the end of a sentence. Empty where it can: then all required
+  // functions are there; else only FIRN_CUDA_DEVICE_SYMBOLS are sure to be.
+  std::string shortfall;
 };
 
 }  // namespace firn

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "firn/vmm/cuda/cuda_loader.h"
+#include "firn/vmm/driver_status.h"
 
 namespace firn {
 namespace {
@@ -28,22 +29,15 @@ absl::Status Initialise(const CudaApi& api) {
   }
 }
 
-absl::StatusOr<CudaDeviceId> FindDevice(const CudaApi& api, int ordinal) {
-  int32_t count = 0;
-  DriverResult result = api.DeviceGetCount(&count);
-  if (result != DriverResult::kSuccess) {
-    return CudaUnavailable(api, "cuDeviceGetCount", result);
-  }
-  if (count == 0) {
-    return absl::UnavailableError("the CUDA driver finds no device");
-  }
+absl::StatusOr<CudaDeviceId> FindDevice(const CudaApi& api, int ordinal,
+                                        int count) {
   if (ordinal < 0 || ordinal >= count) {
     return absl::UnavailableError(absl::StrCat(
         "there is no CUDA device ", ordinal, ": the driver has ", count,
         count == 1 ? " device" : " devices", ", counted from 0"));
   }
   CudaDeviceId id = 0;
-  result = api.DeviceGet(&id, ordinal);
+  const DriverResult result = api.DeviceGet(&id, ordinal);
   if (result != DriverResult::kSuccess) {
     return CudaUnavailable(api, "cuDeviceGet", result);
   }
@@ -57,30 +51,54 @@ std::string DeviceName(const CudaApi& api, CudaDeviceId id) {
   return result == DriverResult::kSuccess ? name : "unnamed CUDA device";
 }
 
-bool SupportsVirtualMemoryManagement(const CudaApi& api, CudaDeviceId id) {
+// What keeps memory on this device from being moved; empty if nothing does.
+std::string ShortfallOf(const CudaApi& api, CudaDeviceId id) {
+  if (!api.shortfall.empty()) return api.shortfall;
   int32_t supported = 0;
   const DriverResult result = api.DeviceGetAttribute(
       &supported, DeviceAttribute::kVirtualMemoryManagement, id);
-  return result == DriverResult::kSuccess && supported != 0;
+  if (result == DriverResult::kSuccess && supported != 0) return "";
+  constexpr char kNeeded[] =
+      "it does not support virtual memory management in this system (attribute "
+      "102 of the device is ";
+  return result == DriverResult::kSuccess
+             ? absl::StrCat(kNeeded, supported, ", and 1 is needed)")
+             : absl::StrCat(kNeeded, "not known: ", DriverResultName(result),
+                            ", and 1 is needed)");
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(const CudaApi& api,
-                                                             int ordinal) {
+absl::StatusOr<int> CudaDevice::Count(const CudaApi& api) {
   const absl::Status initialised = Initialise(api);
   if (!initialised.ok()) return initialised;
-  const absl::StatusOr<CudaDeviceId> id = FindDevice(api, ordinal);
+  int32_t count = 0;
+  const DriverResult result = api.DeviceGetCount(&count);
+  if (result != DriverResult::kSuccess) {
+    return CudaUnavailable(api, "cuDeviceGetCount", result);
+  }
+  if (count == 0) {
+    return absl::UnavailableError("the CUDA driver finds no device");
+  }
+  return count;
+}
+
+absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(const CudaApi& api,
+                                                             int ordinal) {
+  const absl::StatusOr<int> count = Count(api);
+  if (!count.ok()) return count.status();
+  const absl::StatusOr<CudaDeviceId> id = FindDevice(api, ordinal, *count);
   if (!id.ok()) return id.status();
   DriverIdentity identity;
   identity.backend = "cuda";
   identity.device_name = DeviceName(api, *id);
   identity.device_ordinal = ordinal;
   identity.driver_version = api.driver_version;
-  if (!SupportsVirtualMemoryManagement(api, *id)) {
-    return absl::UnavailableError(absl::StrCat(
-        "CUDA device ", ordinal, " (", identity.device_name,
-        ") does not support virtual memory management in this system"));
+  const std::string shortfall = ShortfallOf(api, *id);
+  if (!shortfall.empty()) {
+    return absl::UnimplementedError(
+        absl::StrCat("no memory can be moved on CUDA device ", ordinal, " (",
+                     identity.device_name, "): ", shortfall));
   }
   CudaContext context = nullptr;
   const DriverResult result = api.DevicePrimaryCtxRetain(&context, *id);
@@ -93,7 +111,11 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(const CudaApi& api,
 
 CudaDevice::CudaDevice(const CudaApi& api, CudaDeviceId id, CudaContext context,
                        DriverIdentity identity)
-    : api_(api), id_(id), context_(context), identity_(std::move(identity)) {}
+    : api_(api),
+      id_(id),
+      context_(context),
+      identity_(std::move(identity)),
+      loss_(LossLatch::Of(api, context)) {}
 
 CudaDevice::~CudaDevice() {
   // A driver that has shut down already (at process exit) answers

@@ -11,15 +11,21 @@
 
 #include "absl/status/statusor.h"
 #include "firn/vmm/cuda/cuda_api.h"
+#include "firn/vmm/cuda/loss_latch.h"
 #include "firn/vmm/driver.h"
 
 namespace firn {
 
 // Holds the primary context: the one that the CUDA runtime, and so nearly
-// every framework, uses on this device. Thread safety: immutable once open.
+// every framework, uses on this device. Thread safety: immutable once open,
+// but for the latch.
 class CudaDevice {
  public:
-  // Initialises the driver. Unavailable says in one sentence what is wrong.
+  // Initialises the driver and counts its devices; none is Unavailable.
+  static absl::StatusOr<int> Count(const CudaApi& api);
+  // Initialises the driver. The status says in one sentence what is wrong:
+  // Unavailable if there is no such device, or it cannot be used at all;
+  // Unimplemented if there is, and no memory can be moved on it.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(const CudaApi& api,
                                                           int ordinal);
   ~CudaDevice();
@@ -30,6 +36,8 @@ class CudaDevice {
   const DriverIdentity& identity() const { return identity_; }
   CudaDeviceId id() const { return id_; }
   CudaContext context() const { return context_; }
+  // Of the primary context: shared with the other objects of this device.
+  LossLatch& loss() const { return *loss_; }
 
  private:
   CudaDevice(const CudaApi& api, CudaDeviceId id, CudaContext context,
@@ -39,6 +47,7 @@ class CudaDevice {
   const CudaDeviceId id_;
   const CudaContext context_;
   const DriverIdentity identity_;
+  const std::shared_ptr<LossLatch> loss_;
 };
 
 // Makes a device's context current on this thread, and what was current before

@@ -3,40 +3,53 @@
 
 #include "firn/vmm/cuda/cuda_driver.h"
 
+#include <string>
 #include <utility>
 
+#include "firn/vmm/cuda/call_rules.h"
 #include "firn/vmm/cuda/cuda_api.h"
 #include "firn/vmm/cuda/cuda_device.h"
 #include "firn/vmm/cuda/cuda_loader.h"
+#include "firn/vmm/cuda/loss_latch.h"
+#include "firn/vmm/driver_call.h"
+#include "firn/vmm/driver_status.h"
 
 namespace firn {
 namespace {
 
-// Passes each call to the function of the same name. Questions about devices,
-// the virtual-memory calls and the thread's capture mode belong to no context;
-// all others are made with the device's primary context current, so that null
-// streams, new streams and new events are the device's, and so is the access
-// that a pointer's attributes tell of. Making a context current is legal during
-// a capture and does not concern it.
+// Passes each call to the function of the same name, by the rules that
+// vmm/cuda/cuda_driver.h promises and vmm/cuda/call_rules.h lists.
+//
+// The device's primary context is current during each call but a few, so that
+// null streams, new streams and new events are the device's, and so is the
+// access that a pointer's attributes tell of. The calls that manage memory
+// belong to no context, but they may report errors of earlier work in the
+// current one, and wait for work of it: it must be this device's. Making a
+// context current is legal during a capture and does not concern it.
 class CudaDriver : public Driver {
  public:
   explicit CudaDriver(std::unique_ptr<CudaDevice> device)
       : device_(std::move(device)) {}
 
   DriverIdentity identity() const override { return device_->identity(); }
+  std::string loss() const override { return device_->loss().cause(); }
 
   DriverResult DeviceGetCount(int32_t* count) override {
-    return api().DeviceGetCount(count);
+    return Ask([&] { return api().DeviceGetCount(count); });
   }
   DriverResult DeviceGetAttribute(int32_t* value,
                                   DeviceAttribute attribute) override {
-    return api().DeviceGetAttribute(value, attribute, device_->id());
+    return Ask([&] {
+      return api().DeviceGetAttribute(value, attribute, device_->id());
+    });
   }
   DriverResult DeviceCanAccessPeer(int32_t* can_access, int32_t peer) override {
-    CudaDeviceId peer_id = 0;
-    const DriverResult result = api().DeviceGet(&peer_id, peer);
-    if (result != DriverResult::kSuccess) return result;
-    return api().DeviceCanAccessPeer(can_access, device_->id(), peer_id);
+    return Ask([&] {
+      CudaDeviceId peer_id = 0;
+      const DriverResult result = api().DeviceGet(&peer_id, peer);
+      if (result != DriverResult::kSuccess) return result;
+      return api().DeviceCanAccessPeer(can_access, device_->id(), peer_id);
+    });
   }
 
   DriverResult MemGetAllocationGranularity(size_t* granularity_bytes,
@@ -44,34 +57,40 @@ class CudaDriver : public Driver {
                                            GranularityKind kind) override {
     // The driver itself is known to dereference a null prop.
     if (prop == nullptr) return DriverResult::kInvalidValue;
-    return api().MemGetAllocationGranularity(granularity_bytes, prop, kind);
+    return Make(DriverCall::kMemGetAllocationGranularity,
+                api().MemGetAllocationGranularity, granularity_bytes, prop,
+                kind);
   }
   DriverResult MemAddressReserve(DevicePtr* address, size_t bytes,
                                  size_t alignment_bytes, DevicePtr hint,
                                  uint64_t flags) override {
-    return api().MemAddressReserve(address, bytes, alignment_bytes, hint,
-                                   flags);
+    return Make(DriverCall::kMemAddressReserve, api().MemAddressReserve,
+                address, bytes, alignment_bytes, hint, flags);
   }
   DriverResult MemAddressFree(DevicePtr address, size_t bytes) override {
-    return api().MemAddressFree(address, bytes);
+    return Make(DriverCall::kMemAddressFree, api().MemAddressFree, address,
+                bytes);
   }
   DriverResult MemCreate(PhysicalHandle* handle, size_t bytes,
                          const AllocationProp* prop, uint64_t flags) override {
-    return api().MemCreate(handle, bytes, prop, flags);
+    return Make(DriverCall::kMemCreate, api().MemCreate, handle, bytes, prop,
+                flags);
   }
   DriverResult MemRelease(PhysicalHandle handle) override {
-    return api().MemRelease(handle);
+    return Make(DriverCall::kMemRelease, api().MemRelease, handle);
   }
   DriverResult MemMap(DevicePtr address, size_t bytes, size_t offset_bytes,
                       PhysicalHandle handle, uint64_t flags) override {
-    return api().MemMap(address, bytes, offset_bytes, handle, flags);
+    return Make(DriverCall::kMemMap, api().MemMap, address, bytes, offset_bytes,
+                handle, flags);
   }
   DriverResult MemUnmap(DevicePtr address, size_t bytes) override {
-    return api().MemUnmap(address, bytes);
+    return Make(DriverCall::kMemUnmap, api().MemUnmap, address, bytes);
   }
   DriverResult MemSetAccess(DevicePtr address, size_t bytes,
                             const AccessDesc* descs, size_t count) override {
-    return api().MemSetAccess(address, bytes, descs, count);
+    return Make(DriverCall::kMemSetAccess, api().MemSetAccess, address, bytes,
+                descs, count);
   }
   DriverResult MemGetAccess(AccessFlags* flags, const MemLocation* location,
                             DevicePtr address) override {
@@ -79,7 +98,8 @@ class CudaDriver : public Driver {
     // The driver writes 64 bits.
     uint64_t wide_flags = 0;
     const DriverResult result =
-        api().MemGetAccess(&wide_flags, location, address);
+        Make(DriverCall::kMemGetAccess, api().MemGetAccess, &wide_flags,
+             location, address);
     if (result == DriverResult::kSuccess) {
       *flags = static_cast<AccessFlags>(wide_flags);
     }
@@ -87,152 +107,209 @@ class CudaDriver : public Driver {
   }
   DriverResult MemRetainAllocationHandle(PhysicalHandle* handle,
                                          DevicePtr address) override {
-    return api().MemRetainAllocationHandle(handle,
-                                           reinterpret_cast<void*>(address));
+    return Make(DriverCall::kMemRetainAllocationHandle,
+                api().MemRetainAllocationHandle, handle,
+                reinterpret_cast<void*>(address));
   }
   DriverResult MemGetAllocationPropertiesFromHandle(
       AllocationProp* prop, PhysicalHandle handle) override {
-    return api().MemGetAllocationPropertiesFromHandle(prop, handle);
+    return Make(DriverCall::kMemGetAllocationPropertiesFromHandle,
+                api().MemGetAllocationPropertiesFromHandle, prop, handle);
   }
   DriverResult MemExportToShareableHandle(void* shareable,
                                           PhysicalHandle handle,
                                           ShareableHandleType type,
                                           uint64_t flags) override {
-    return api().MemExportToShareableHandle(shareable, handle, type, flags);
+    return Make(DriverCall::kMemExportToShareableHandle,
+                api().MemExportToShareableHandle, shareable, handle, type,
+                flags);
   }
   DriverResult MemImportFromShareableHandle(PhysicalHandle* handle,
                                             void* shareable,
                                             ShareableHandleType type) override {
-    return api().MemImportFromShareableHandle(handle, shareable, type);
+    return Make(DriverCall::kMemImportFromShareableHandle,
+                api().MemImportFromShareableHandle, handle, shareable, type);
   }
 
   DriverResult MemGetAddressRange(DevicePtr* base, size_t* bytes,
                                   DevicePtr address) override {
-    return InContext(api().MemGetAddressRange, base, bytes, address);
+    return Make(DriverCall::kMemGetAddressRange, api().MemGetAddressRange, base,
+                bytes, address);
   }
   DriverResult PointerGetAttribute(void* data, PointerAttribute attribute,
                                    DevicePtr address) override {
-    return InContext(api().PointerGetAttribute, data, attribute, address);
+    return Make(DriverCall::kPointerGetAttribute, api().PointerGetAttribute,
+                data, attribute, address);
   }
   DriverResult MemGetInfo(size_t* free_bytes, size_t* total_bytes) override {
-    return InContext(api().MemGetInfo, free_bytes, total_bytes);
+    return Make(DriverCall::kMemGetInfo, api().MemGetInfo, free_bytes,
+                total_bytes);
   }
 
   DriverResult MemcpyDtoDAsync(DevicePtr dst, DevicePtr src, size_t bytes,
                                StreamHandle stream) override {
-    return InContext(api().MemcpyDtoDAsync, dst, src, bytes, stream);
+    return Make(DriverCall::kMemcpyDtoDAsync, api().MemcpyDtoDAsync, dst, src,
+                bytes, stream);
   }
   DriverResult MemcpyHtoDAsync(DevicePtr dst, const void* src, size_t bytes,
                                StreamHandle stream) override {
-    return InContext(api().MemcpyHtoDAsync, dst, src, bytes, stream);
+    return Make(DriverCall::kMemcpyHtoDAsync, api().MemcpyHtoDAsync, dst, src,
+                bytes, stream);
   }
   DriverResult MemcpyDtoHAsync(void* dst, DevicePtr src, size_t bytes,
                                StreamHandle stream) override {
-    return InContext(api().MemcpyDtoHAsync, dst, src, bytes, stream);
+    return Make(DriverCall::kMemcpyDtoHAsync, api().MemcpyDtoHAsync, dst, src,
+                bytes, stream);
   }
   DriverResult MemsetD8Async(DevicePtr dst, uint8_t value, size_t bytes,
                              StreamHandle stream) override {
-    return InContext(api().MemsetD8Async, dst, value, bytes, stream);
+    return Make(DriverCall::kMemsetD8Async, api().MemsetD8Async, dst, value,
+                bytes, stream);
   }
 
   DriverResult StreamCreate(StreamHandle* stream, uint32_t flags) override {
-    return InContext(api().StreamCreate, stream, flags);
+    return Make(DriverCall::kStreamCreate, api().StreamCreate, stream, flags);
   }
   DriverResult StreamDestroy(StreamHandle stream) override {
-    return InContext(api().StreamDestroy, stream);
+    return Make(DriverCall::kStreamDestroy, api().StreamDestroy, stream);
   }
   DriverResult StreamQuery(StreamHandle stream) override {
-    return InContext(api().StreamQuery, stream);
+    return Make(DriverCall::kStreamQuery, api().StreamQuery, stream);
   }
   DriverResult StreamSynchronize(StreamHandle stream) override {
-    return InContext(api().StreamSynchronize, stream);
+    return Make(DriverCall::kStreamSynchronize, api().StreamSynchronize,
+                stream);
   }
   DriverResult StreamGetId(StreamHandle stream, uint64_t* id) override {
-    return InContext(api().StreamGetId, stream, id);
+    return Make(DriverCall::kStreamGetId, api().StreamGetId, stream, id);
   }
   DriverResult StreamIsCapturing(StreamHandle stream,
                                  CaptureStatus* status) override {
-    return InContext(api().StreamIsCapturing, stream, status);
+    return Make(DriverCall::kStreamIsCapturing, api().StreamIsCapturing, stream,
+                status);
   }
   DriverResult StreamWaitEvent(StreamHandle stream, EventHandle event,
                                uint32_t flags) override {
-    return InContext(api().StreamWaitEvent, stream, event, flags);
+    return Make(DriverCall::kStreamWaitEvent, api().StreamWaitEvent, stream,
+                event, flags);
   }
   DriverResult EventCreate(EventHandle* event, uint32_t flags) override {
-    return InContext(api().EventCreate, event, flags);
+    return Make(DriverCall::kEventCreate, api().EventCreate, event, flags);
   }
   DriverResult EventDestroy(EventHandle event) override {
-    return InContext(api().EventDestroy, event);
+    return Make(DriverCall::kEventDestroy, api().EventDestroy, event);
   }
   DriverResult EventRecord(EventHandle event, StreamHandle stream) override {
-    return InContext(api().EventRecord, event, stream);
+    return Make(DriverCall::kEventRecord, api().EventRecord, event, stream);
   }
   DriverResult EventQuery(EventHandle event) override {
-    return InContext(api().EventQuery, event);
+    return Make(DriverCall::kEventQuery, api().EventQuery, event);
   }
   DriverResult EventSynchronize(EventHandle event) override {
-    return InContext(api().EventSynchronize, event);
+    return Make(DriverCall::kEventSynchronize, api().EventSynchronize, event);
   }
   DriverResult CtxSynchronize() override {
-    return InContext(api().CtxSynchronize);
+    return Make(DriverCall::kCtxSynchronize, api().CtxSynchronize);
   }
 
   DriverResult StreamWaitValue32(StreamHandle stream, DevicePtr address,
                                  uint32_t value, uint32_t flags) override {
-    return InContext(api().StreamWaitValue32, stream, address, value, flags);
+    return Make(DriverCall::kStreamWaitValue32, api().StreamWaitValue32, stream,
+                address, value, flags);
   }
   DriverResult StreamWaitValue64(StreamHandle stream, DevicePtr address,
                                  uint64_t value, uint32_t flags) override {
-    return InContext(api().StreamWaitValue64, stream, address, value, flags);
+    return Make(DriverCall::kStreamWaitValue64, api().StreamWaitValue64, stream,
+                address, value, flags);
   }
   DriverResult StreamWriteValue32(StreamHandle stream, DevicePtr address,
                                   uint32_t value, uint32_t flags) override {
-    return InContext(api().StreamWriteValue32, stream, address, value, flags);
+    return Make(DriverCall::kStreamWriteValue32, api().StreamWriteValue32,
+                stream, address, value, flags);
   }
   DriverResult StreamWriteValue64(StreamHandle stream, DevicePtr address,
                                   uint64_t value, uint32_t flags) override {
-    return InContext(api().StreamWriteValue64, stream, address, value, flags);
+    return Make(DriverCall::kStreamWriteValue64, api().StreamWriteValue64,
+                stream, address, value, flags);
   }
   DriverResult LaunchHostFunc(StreamHandle stream, HostFunction function,
                               void* user_data) override {
-    return InContext(api().LaunchHostFunc, stream, function, user_data);
+    return Make(DriverCall::kLaunchHostFunc, api().LaunchHostFunc, stream,
+                function, user_data);
   }
 
   DriverResult StreamBeginCapture(StreamHandle stream,
                                   CaptureMode mode) override {
-    return InContext(api().StreamBeginCapture, stream, mode);
+    return Make(DriverCall::kStreamBeginCapture, api().StreamBeginCapture,
+                stream, mode);
   }
   DriverResult StreamEndCapture(StreamHandle stream,
                                 GraphHandle* graph) override {
-    return InContext(api().StreamEndCapture, stream, graph);
+    return Make(DriverCall::kStreamEndCapture, api().StreamEndCapture, stream,
+                graph);
   }
+  // The thread may have lost this device and go on with others: it must get its
+  // mode back.
   DriverResult ThreadExchangeStreamCaptureMode(CaptureMode* mode) override {
     return api().ThreadExchangeStreamCaptureMode(mode);
   }
   DriverResult GraphInstantiate(GraphExecHandle* exec, GraphHandle graph,
                                 uint64_t flags) override {
-    return InContext(api().GraphInstantiateWithFlags, exec, graph, flags);
+    return Make(DriverCall::kGraphInstantiate, api().GraphInstantiateWithFlags,
+                exec, graph, flags);
   }
   DriverResult GraphLaunch(GraphExecHandle exec, StreamHandle stream) override {
-    return InContext(api().GraphLaunch, exec, stream);
+    return Make(DriverCall::kGraphLaunch, api().GraphLaunch, exec, stream);
   }
   DriverResult GraphExecDestroy(GraphExecHandle exec) override {
-    return InContext(api().GraphExecDestroy, exec);
+    return Make(DriverCall::kGraphExecDestroy, api().GraphExecDestroy, exec);
   }
   DriverResult GraphDestroy(GraphHandle graph) override {
-    return InContext(api().GraphDestroy, graph);
+    return Make(DriverCall::kGraphDestroy, api().GraphDestroy, graph);
   }
 
  private:
   const CudaApi& api() const { return device_->api(); }
 
+  // A question about devices. An error in the answer is not this context's.
+  template <typename Question>
+  DriverResult Ask(const Question& question) const {
+    const DriverResult loss = device_->loss().result();
+    return loss == DriverResult::kSuccess ? question() : loss;
+  }
+
   // `function` is null where the driver lacks it.
   template <typename Function, typename... Args>
-  DriverResult InContext(Function* function, Args... args) const {
+  DriverResult Make(DriverCall call, Function* function, Args... args) const {
+    LossLatch& latch = device_->loss();
+    const DriverResult loss = latch.result();
+    if (loss != DriverResult::kSuccess) {
+      MakeOnLostDevice(RuleOnceLost(call), loss, function, args...);
+      return loss;
+    }
     if (function == nullptr) return DriverResult::kNotSupported;
     const ScopedCudaContext scope(*device_);
-    if (scope.result() != DriverResult::kSuccess) return scope.result();
-    return function(args...);
+    DriverResult result = scope.result();
+    if (result == DriverResult::kSuccess) {
+      result = IsRetriedWhenNotReady(call)
+                   ? RetryWhileNotReady([&] { return function(args...); })
+                   : function(args...);
+    }
+    return IsStickyResult(result) ? latch.Latch(call, result) : result;
+  }
+
+  template <typename Function, typename... Args>
+  void MakeOnLostDevice(OnceLost rule, DriverResult loss, Function* function,
+                        Args... args) const {
+    // A driver that has shut down has ended everything itself.
+    if (loss == DriverResult::kDeinitialized) return;
+    if (rule == OnceLost::kRefused || function == nullptr) return;
+    const ScopedCudaContext scope(*device_);
+    // What a call waits for may depend on what is current; what it ends is
+    // given by its handle or address.
+    if (scope.result() == DriverResult::kSuccess || rule == OnceLost::kEnds) {
+      function(args...);
+    }
   }
 
   const std::unique_ptr<CudaDevice> device_;
@@ -248,6 +325,12 @@ absl::StatusOr<std::unique_ptr<Driver>> OpenCudaDriver(
       CudaDevice::Open(*api, options.device_ordinal);
   if (!device.ok()) return device.status();
   return std::make_unique<CudaDriver>(*std::move(device));
+}
+
+absl::StatusOr<int> CountCudaDevices(const std::string& library) {
+  const absl::StatusOr<CudaApi> api = LoadCudaApi(library);
+  if (!api.ok()) return api.status();
+  return CudaDevice::Count(*api);
 }
 
 }  // namespace firn

@@ -24,6 +24,12 @@ std::string VersionString(int32_t version) {
   return absl::StrCat(version / 1000, ".", version % 1000 / 10);
 }
 
+// "CUDA_ERROR_NOT_PERMITTED (800)".
+std::string ResultString(DriverResult result) {
+  return absl::StrCat(DriverResultName(result), " (",
+                      static_cast<int32_t>(result), ")");
+}
+
 template <typename Function>
 Function* ExportedFunction(void* library, const std::string& name) {
   return reinterpret_cast<Function*>(dlsym(library, name.c_str()));
@@ -85,21 +91,9 @@ class ApiBinder {
   template <typename Function>
   absl::Status Require(const CudaSymbol& symbol, Function** member) const {
     void* function = nullptr;
-    const DriverResult result = finder_.Find(symbol, &function);
-    if (result == DriverResult::kStubLibrary) return StubLibraryError(library_);
-    if (result != DriverResult::kSuccess) {
-      return absl::UnavailableError(absl::StrCat(
-          "the CUDA driver ", library_, " refuses to look up ", symbol.name,
-          symbol.suffix, ": ", DriverResultName(result), " (",
-          static_cast<int32_t>(result), ")"));
-    }
-    if (function == nullptr) {
-      return absl::UnavailableError(absl::StrCat(
-          "the CUDA driver ", library_, " lacks ", symbol.name, symbol.suffix,
-          " (of CUDA ", VersionString(symbol.version), ")"));
-    }
+    const absl::Status status = RequireAddress(symbol, &function);
     *member = reinterpret_cast<Function*>(function);
-    return absl::OkStatus();
+    return status;
   }
 
   template <typename Function>
@@ -110,27 +104,64 @@ class ApiBinder {
   }
 
  private:
+  absl::Status RequireAddress(const CudaSymbol& symbol, void** function) const {
+    const DriverResult result = finder_.Find(symbol, function);
+    if (result == DriverResult::kStubLibrary) return StubLibraryError(library_);
+    const std::string name = absl::StrCat(symbol.name, symbol.suffix);
+    if (result != DriverResult::kSuccess) {
+      return absl::UnavailableError(absl::StrCat("the CUDA driver ", library_,
+                                                 " refuses to look up ", name,
+                                                 ": ", ResultString(result)));
+    }
+    if (*function == nullptr) {
+      return absl::UnavailableError(
+          absl::StrCat("the CUDA driver ", library_, " lacks ", name,
+                       " (of CUDA ", VersionString(symbol.version), ")"));
+    }
+    return absl::OkStatus();
+  }
+
   const std::string library_;
   const SymbolFinder finder_;
 };
 
-// Before all else, so that an old driver is called old rather than incomplete.
-absl::Status CheckVersion(const std::string& library, const ApiBinder& binder,
-                          CudaApi* api) {
-  absl::Status status =
-      binder.Require({"cuDriverGetVersion", "", 2020}, &api->DriverGetVersion);
-  if (!status.ok()) return status;
+absl::Status AskVersion(const std::string& library, CudaApi* api) {
   const DriverResult result = api->DriverGetVersion(&api->driver_version);
   if (result == DriverResult::kStubLibrary) return StubLibraryError(library);
   if (result != DriverResult::kSuccess) {
     return CudaUnavailable(*api, "cuDriverGetVersion", result);
   }
+  return absl::OkStatus();
+}
+
+// What every driver has, and its version.
+absl::Status BindDeviceFunctions(const std::string& library,
+                                 const ApiBinder& binder, CudaApi* api) {
+  absl::Status status;
+#define FIRN_CUDA_REQUIRE(function, suffix, version, signature)               \
+  status = binder.Require({"cu" #function, suffix, version}, &api->function); \
+  if (!status.ok()) return status;
+  FIRN_CUDA_DEVICE_SYMBOLS(FIRN_CUDA_REQUIRE)
+#undef FIRN_CUDA_REQUIRE
+  return AskVersion(library, api);
+}
+
+// What moving memory takes; the message says what is missing. The version comes
+// first, so that an old driver is called old rather than incomplete.
+absl::Status BindMovingFunctions(const std::string& library,
+                                 const ApiBinder& binder, CudaApi* api) {
   if (api->driver_version < kMinimumDriverVersion) {
-    return absl::UnavailableError(absl::StrCat(
+    return absl::UnimplementedError(absl::StrCat(
         "the CUDA driver ", library, " is too old: it supports CUDA ",
         VersionString(api->driver_version), " and firn needs ",
         VersionString(kMinimumDriverVersion)));
   }
+  absl::Status status;
+#define FIRN_CUDA_REQUIRE(function, suffix, version, signature)               \
+  status = binder.Require({"cu" #function, suffix, version}, &api->function); \
+  if (!status.ok()) return status;
+  FIRN_CUDA_MOVING_SYMBOLS(FIRN_CUDA_REQUIRE)
+#undef FIRN_CUDA_REQUIRE
   return absl::OkStatus();
 }
 
@@ -147,33 +178,27 @@ absl::StatusOr<CudaApi> LoadCudaApi(const std::string& library) {
   }
   const ApiBinder binder(name, handle);
   CudaApi api;
-  absl::Status status = CheckVersion(name, binder, &api);
-  if (!status.ok()) return status;
-#define FIRN_CUDA_REQUIRE(function, suffix, version, signature)              \
-  status = binder.Require({"cu" #function, suffix, version}, &api.function); \
-  if (!status.ok()) return status;
-  FIRN_CUDA_REQUIRED_SYMBOLS(FIRN_CUDA_REQUIRE)
-#undef FIRN_CUDA_REQUIRE
 #define FIRN_CUDA_WANT(function, suffix, version, signature) \
   binder.Want({"cu" #function, suffix, version}, &api.function);
   FIRN_CUDA_OPTIONAL_SYMBOLS(FIRN_CUDA_WANT)
 #undef FIRN_CUDA_WANT
+  const absl::Status status = BindDeviceFunctions(name, binder, &api);
+  if (!status.ok()) return status;
+  api.shortfall =
+      std::string(BindMovingFunctions(name, binder, &api).message());
   return api;
 }
 
 absl::Status CudaUnavailable(const CudaApi& api, absl::string_view call,
                              DriverResult result) {
-  std::string message = absl::StrCat(call, ": ");
   const char* text = nullptr;
   if (api.GetErrorString != nullptr &&
       api.GetErrorString(result, &text) == DriverResult::kSuccess &&
       text != nullptr) {
-    absl::StrAppend(&message, text);
-  } else {
-    absl::StrAppend(&message, DriverResultName(result));
+    return absl::UnavailableError(absl::StrCat(
+        call, ": ", text, " (", static_cast<int32_t>(result), ")"));
   }
-  absl::StrAppend(&message, " (", static_cast<int32_t>(result), ")");
-  return absl::UnavailableError(message);
+  return absl::UnavailableError(absl::StrCat(call, ": ", ResultString(result)));
 }
 
 }  // namespace firn

@@ -18,8 +18,10 @@ namespace firn {
 // Opens `library` (empty: "libcuda.so.1") and keeps it open for ever: a driver
 // starts threads and registers exit handlers, so unloading it is never safe.
 // Calls nothing but cuGetProcAddress and cuDriverGetVersion. Unavailable: no
-// library, a stub, a driver older than kMinimumDriverVersion, or a function
-// that is missing or refused, which is named.
+// library, a stub, or no driver (a function that every driver has is missing or
+// refused; it is named). A driver through which no memory can be moved, being
+// older than kMinimumDriverVersion or without a function that this takes, is
+// returned with its `shortfall`.
 absl::StatusOr<CudaApi> LoadCudaApi(const std::string& library);
 
 // Unavailable, saying that `call` returned `result` and what the driver calls

@@ -64,7 +64,7 @@ TEST_F(CaptureForbidsTest, ADeviceIsNotWaitedForInAnyMode) {
   Begin(stream_, CaptureMode::kRelaxed);
   OnAnotherThread([&] {
     const ScopedCaptureMode other_scope(CaptureMode::kRelaxed);
-    EXPECT_EQ(streams_.SynchronizeDevice(0).result, kUnsupported);
+    EXPECT_EQ(streams_.SynchronizeContext(0).result, kUnsupported);
   });
   EXPECT_EQ(End(stream_), kInvalidated);
 }
@@ -177,7 +177,7 @@ TEST_F(CaptureForbidsTest, QuestionsAboutOtherStreamsAreUnsafeCalls) {
           case kEventSync:
             return streams_.EventSynchronize(event_).result;
           default:
-            return streams_.SynchronizeDevice(0).result;
+            return streams_.SynchronizeContext(0).result;
         }
       };
       const bool allowed = relaxed && way != kDevice;
@@ -231,7 +231,7 @@ TEST_F(LenientCaptureTest, ForbiddenCallsAreLetThroughAndInvalidateNothing) {
   EXPECT_EQ(streams_.Synchronize(0, stream_).result, kOk);
   EXPECT_EQ(streams_.EventQuery(event_).result, kOk);
   EXPECT_EQ(streams_.EventSynchronize(event_).result, kOk);
-  EXPECT_EQ(streams_.SynchronizeDevice(0).result, kOk);
+  EXPECT_EQ(streams_.SynchronizeContext(0).result, kOk);
   EXPECT_EQ(streams_.AdmitUnsafeCall().result, kOk);
   EXPECT_EQ(streams_.WaitEvent(0, stream_, outside, 0).result, kOk);
   EXPECT_EQ(streams_.WaitEvent(0, blocking, event_, 0).result, kOk);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "firn/vmm/cpu/cpu_driver.h"
 #include "firn/vmm/mutex.h"
@@ -18,9 +19,11 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 // Reports come from any thread.
 class ReportLines {
@@ -101,6 +104,58 @@ TEST_F(CpuDriverReportTest, TheLossOfADeviceIsReportedOnceWithItsCause) {
   EXPECT_THAT(lines_.Get()[0],
               AllOf(HasSubstr("the device is lost: CUDA_ERROR_ILLEGAL_ADDRESS"),
                     HasSubstr("kernel at position 1")));
+}
+
+TEST_F(CpuDriverReportTest, TheLossIsTheFirstOneWhateverComesLater) {
+  CpuTestDevice device(Options());
+  EXPECT_EQ(device->loss(), "");
+  EXPECT_EQ(device->MemUnmap(1, 2), DriverResult::kInvalidValue);
+  EXPECT_EQ(device->loss(), "");
+  const DevicePtr base = device.Reserve(1);
+  EXPECT_EQ(device->LaunchKernel(
+                nullptr, {KernelRange{base, 1, /*writes=*/true}}, [] {}),
+            DriverResult::kSuccess);
+  EXPECT_EQ(device->CtxSynchronize(), DriverResult::kIllegalAddress);
+  const std::string loss = device->loss();
+  EXPECT_THAT(loss, StartsWith("CUDA_ERROR_ILLEGAL_ADDRESS: the kernel at "
+                               "position 1 of stream "));
+  EXPECT_THAT(lines_.Get()[1], EndsWith(loss));
+  EXPECT_EQ(device->MemUnmap(base, 1), DriverResult::kIllegalAddress);
+  EXPECT_EQ(device->loss(), loss);
+}
+
+TEST_F(CpuDriverReportTest, TheLossOfAFaultNamesTheAddress) {
+  CpuTestDevice device(Options());
+  const DevicePtr base = device.Reserve(1);
+  std::string loss_meanwhile;
+  // Undeclared, so that only the fault tells. While the kernel still runs, the
+  // device is lost already.
+  EXPECT_EQ(device->LaunchKernel(nullptr, {},
+                                 [&] {
+                                   *static_cast<volatile uint8_t*>(
+                                       ToPointer(base)) = 1;
+                                   loss_meanwhile = device->loss();
+                                 }),
+            DriverResult::kSuccess);
+  EXPECT_EQ(device->CtxSynchronize(), DriverResult::kIllegalAddress);
+  EXPECT_THAT(loss_meanwhile, StartsWith("CUDA_ERROR_ILLEGAL_ADDRESS: "));
+  EXPECT_THAT(device->loss(),
+              AllOf(StartsWith("CUDA_ERROR_ILLEGAL_ADDRESS: the kernel at "),
+                    HasSubstr(absl::StrCat("0x", absl::Hex(base)))));
+}
+
+TEST_F(CpuDriverReportTest, WhoeverMeetsTheErrorFindsTheLoss) {
+  for (int round = 0; round < 20; ++round) {
+    CpuTestDevice device(Options());
+    const DevicePtr base = device.Reserve(1);
+    EXPECT_EQ(device->LaunchKernel(
+                  nullptr, {KernelRange{base, 1, /*writes=*/true}}, [] {}),
+              DriverResult::kSuccess);
+    int32_t count = 0;
+    while (device->DeviceGetCount(&count) == DriverResult::kSuccess) {
+    }
+    EXPECT_THAT(device->loss(), HasSubstr("the kernel at position 1"));
+  }
 }
 
 }  // namespace

@@ -28,11 +28,14 @@ CpuDriverOptions WithSync(CpuSync sync) {
 
 class CpuDriverSyncTest : public ::testing::Test {
  protected:
-  // Queues a kernel that waits for the gate, then writes to `address`.
+  // Queues a kernel that waits for the gate, then writes to `address`; returns
+  // when it runs, and its ranges have been checked.
   void WriteWhenOpen(CpuTestDevice* device, StreamHandle stream,
                      DevicePtr address) {
+    std::atomic<bool> started{false};
     ASSERT_EQ((*device)->LaunchKernel(stream, {{address, 1, true}},
-                                      [this, address] {
+                                      [this, address, &started] {
+                                        started.store(true);
                                         while (!open_.load())
                                           std::this_thread::yield();
                                         *static_cast<volatile uint8_t*>(
@@ -40,11 +43,7 @@ class CpuDriverSyncTest : public ::testing::Test {
                                         written_.store(true);
                                       }),
               DriverResult::kSuccess);
-    // Ranges are checked when the kernel starts: let it.
-    while ((*device)->StreamQuery(stream) != DriverResult::kNotReady) {
-      std::this_thread::yield();
-    }
-    absl::SleepFor(absl::Milliseconds(5));
+    while (!started.load()) std::this_thread::yield();
   }
   void OpenSoon() {
     opener_ = std::thread([this] {

@@ -138,7 +138,7 @@ TEST_F(ParkedStreamsTest, ADrainBesideWorkThatDrainsEndsToo) {
   started.Pass();
   // Ends with the inner one, or as it does.
   const std::string outer = streams_.Drain();
-  streams_.SynchronizeAll();
+  EXPECT_EQ(streams_.SynchronizeContext(0).result, kOk);
   EXPECT_THAT(report, HasSubstr("that it makes itself"));
   if (!outer.empty()) {
     EXPECT_THAT(outer, HasSubstr("that it makes itself"));

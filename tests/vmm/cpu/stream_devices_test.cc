@@ -96,7 +96,7 @@ TEST_F(StreamDevicesTest, ADeviceIsWaitedForAlone) {
   const StreamHandle stream = NewStream(kStreamNonBlocking, /*device=*/1);
   HoldUp(other, /*device=*/0);
   const auto a = Track(stream, /*device=*/1);
-  ASSERT_EQ(streams_.SynchronizeDevice(1).result, kOk);
+  ASSERT_EQ(streams_.SynchronizeContext(1).result, kOk);
   EXPECT_EQ(streams_.Query(0, other).result, kNotReady);
   EXPECT_EQ(streams_.Query(0, stream).result, kOk);
   EXPECT_EQ(a->position, 1u);
@@ -106,11 +106,11 @@ TEST_F(StreamDevicesTest, OnlyTheDeviceOfACaptureIsNotWaitedFor) {
   const StreamHandle stream = NewStream(kStreamDefault, /*device=*/1);
   ASSERT_EQ(streams_.BeginCapture(1, stream, CaptureMode::kRelaxed).result,
             kOk);
-  EXPECT_EQ(streams_.SynchronizeDevice(0).result, kOk);
+  EXPECT_EQ(streams_.SynchronizeContext(0).result, kOk);
   EXPECT_EQ(Enqueue(
                 nullptr, [] {}, /*device=*/0),
             kOk);
-  EXPECT_EQ(streams_.SynchronizeDevice(1).result,
+  EXPECT_EQ(streams_.SynchronizeContext(1).result,
             DriverResult::kStreamCaptureUnsupported);
   EXPECT_EQ(Enqueue(
                 nullptr, [] {}, /*device=*/1),

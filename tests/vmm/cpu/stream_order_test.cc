@@ -147,7 +147,7 @@ TEST_F(StreamOrderTest, TheHostLearnsWhatTheStreamItWaitedForKnew) {
 }
 
 TEST_F(StreamOrderTest, EveryWayToWaitOnTheHostCounts) {
-  enum { kQuery, kEventQuery, kEventSync, kDevice, kAll, kDrain, kWays };
+  enum { kQuery, kEventQuery, kEventSync, kContext, kDrain, kWays };
   for (int way = 0; way < kWays; ++way) {
     SCOPED_TRACE(way);
     const Order a = Track(first_);
@@ -164,11 +164,8 @@ TEST_F(StreamOrderTest, EveryWayToWaitOnTheHostCounts) {
       case kEventSync:
         ASSERT_EQ(streams_.EventSynchronize(event_).result, kOk);
         break;
-      case kDevice:
-        ASSERT_EQ(streams_.SynchronizeDevice(0).result, kOk);
-        break;
-      case kAll:
-        streams_.SynchronizeAll();
+      case kContext:
+        ASSERT_EQ(streams_.SynchronizeContext(0).result, kOk);
         break;
       default:
         ASSERT_EQ(streams_.Drain(), "");
@@ -446,7 +443,7 @@ TEST_F(RetiredStreamsTest, AStreamTheHostNeverSawIsNotForgotten) {
   EXPECT_FALSE(IsRetired(a->stream_id));
   const Order unordered = Track(NewStream());
   EXPECT_FALSE(IsAfter(unordered, a));
-  streams_.SynchronizeAll();
+  ASSERT_EQ(streams_.SynchronizeContext(0).result, kOk);
   const Order ordered = Track(NewStream());
   EXPECT_TRUE(IsAfter(ordered, a) || IsRetired(a->stream_id));
 }

@@ -202,12 +202,12 @@ TEST_F(StreamSetTest, DestroyReturnsAtOnceAndQueuedWorkCompletes) {
   // The legacy stream still comes after it.
   Log(nullptr, "legacy");
   gate_.Open();
-  streams_.SynchronizeAll();
+  EXPECT_EQ(streams_.SynchronizeContext(0).result, kOk);
   EXPECT_EQ(streams_.EventQuery(event).result, kOk);
   EXPECT_THAT(LogSoFar(), ElementsAre("last", "legacy"));
 }
 
-TEST_F(StreamSetTest, SynchronizeAllWaitsForEveryStream) {
+TEST_F(StreamSetTest, SynchronizingAContextWaitsForEveryStream) {
   std::atomic<int> done{0};
   for (int i = 0; i < 5; ++i) {
     const StreamHandle stream = NewStream(i % 2 == 0 ? 0 : 1);
@@ -215,7 +215,7 @@ TEST_F(StreamSetTest, SynchronizeAllWaitsForEveryStream) {
       EXPECT_EQ(Enqueue(stream, [&] { ++done; }), kOk);
     }
   }
-  streams_.SynchronizeAll();
+  EXPECT_EQ(streams_.SynchronizeContext(0).result, kOk);
   EXPECT_EQ(done, 100);
 }
 

@@ -18,9 +18,11 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::Eq;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 using CudaDeviceTest = CudaDriverTest;
 
@@ -97,13 +99,95 @@ TEST_F(CudaDeviceTest, AWrongOrdinalNamesHowManyDevicesThereAre) {
 }
 
 TEST_F(CudaDeviceTest, ADeviceWithoutVirtualMemoryManagementIsNamed) {
-  state().supports_vmm = false;
+  state().attributes = 0;
   EXPECT_THAT(
       OpenStatus(1),
-      StatusIs(absl::StatusCode::kUnavailable,
-               AllOf(HasSubstr("CUDA device 1 (Fake GPU 1)"),
-                     HasSubstr("does not support virtual memory management"))));
+      StatusIs(absl::StatusCode::kUnimplemented,
+               Eq("no memory can be moved on CUDA device 1 (Fake GPU 1): it "
+                  "does not support virtual memory management in this system "
+                  "(attribute 102 of the device is 0, and 1 is needed)")));
   EXPECT_EQ(state().primary_context_references, 0);
+}
+
+TEST_F(CudaDeviceTest,
+       ADeviceThatDoesNotSayWhetherItSupportsItIsTakenAtItsWord) {
+  state().results = {{"cuDeviceGetAttribute",
+                      static_cast<int32_t>(DriverResult::kInvalidValue)}};
+  EXPECT_THAT(OpenStatus(0),
+              StatusIs(absl::StatusCode::kUnimplemented,
+                       HasSubstr("attribute 102 of the device is not known: "
+                                 "CUDA_ERROR_INVALID_VALUE, and 1 is")));
+}
+
+TEST_F(CudaDeviceTest, AnOldDriverIsNoReasonToCallTheDeviceAbsent) {
+  state().driver_version = 10020;
+  EXPECT_THAT(
+      OpenStatus(1),
+      StatusIs(absl::StatusCode::kUnimplemented,
+               AllOf(StartsWith("no memory can be moved on CUDA device 1 (Fake "
+                                "GPU 1): the CUDA driver "),
+                     EndsWith(" is too old: it supports CUDA 10.2 and firn "
+                              "needs 11.0"))));
+  EXPECT_EQ(state().primary_context_references, 0);
+}
+
+TEST_F(CudaDeviceTest, AMissingFunctionIsNoReasonToCallTheDeviceAbsent) {
+  state().missing_symbol = "cuMemMap";
+  EXPECT_THAT(OpenStatus(),
+              StatusIs(absl::StatusCode::kUnimplemented,
+                       AllOf(HasSubstr("CUDA device 0 (Fake GPU 0)"),
+                             EndsWith("lacks cuMemMap (of CUDA 10.2)"))));
+}
+
+// Whatever else is wrong, without a device there is none that lacks anything.
+TEST_F(CudaDeviceTest, WithoutADeviceAnOldDriverIsUnavailable) {
+  state().driver_version = 10020;
+  state().device_count = 0;
+  EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kUnavailable,
+                                     Eq("the CUDA driver finds no device")));
+  state().device_count = 1;
+  EXPECT_THAT(OpenStatus(1), StatusIs(absl::StatusCode::kUnavailable,
+                                      HasSubstr("no CUDA device 1")));
+}
+
+TEST_F(CudaDeviceTest, DevicesAreCountedWithoutBeingUsed) {
+  EXPECT_THAT(Count(), IsOkAndHolds(2));
+  EXPECT_THAT(state().calls, ElementsAre("cuDriverGetVersion()", "cuInit(0)",
+                                         "cuDeviceGetCount()"));
+  // On which memory could not be moved.
+  state().driver_version = 10020;
+  EXPECT_THAT(Count(), IsOkAndHolds(2));
+}
+
+TEST_F(CudaDeviceTest, DevicesThatCannotBeCountedAreUnavailable) {
+  state().device_count = 0;
+  EXPECT_THAT(Count().status(),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       Eq("the CUDA driver finds no device")));
+  state().results = {
+      {"cuDeviceGetCount", static_cast<int32_t>(DriverResult::kUnknown)}};
+  EXPECT_THAT(Count().status(),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       Eq("cuDeviceGetCount: the fake's error text (999)")));
+  EXPECT_THAT(CountCudaDevices("/nowhere/libcuda.so.1").status(),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       HasSubstr("/nowhere/libcuda.so.1")));
+}
+
+TEST_F(CudaDeviceTest, ADeviceThatIsCountedAndNotGivenIsUnavailable) {
+  state().results = {
+      {"cuDeviceGet", static_cast<int32_t>(DriverResult::kInvalidDevice)}};
+  EXPECT_THAT(OpenStatus(),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       Eq("cuDeviceGet: the fake's error text (101)")));
+}
+
+TEST_F(CudaDeviceTest, ADeviceWithoutANameIsUsedAllTheSame) {
+  state().results = {
+      {"cuDeviceGetName", static_cast<int32_t>(DriverResult::kNotSupported)}};
+  const std::unique_ptr<Driver> driver = Open();
+  ASSERT_NE(driver, nullptr);
+  EXPECT_EQ(driver->identity().device_name, "unnamed CUDA device");
 }
 
 TEST_F(CudaDeviceTest, OtherFailuresComeWithTheDriversOwnWords) {

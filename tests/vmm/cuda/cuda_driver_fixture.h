@@ -35,6 +35,9 @@ class CudaDriverTest : public ::testing::Test {
   absl::Status OpenStatus(int device_ordinal = 0) {
     return OpenCudaDriver(library_.Options(device_ordinal)).status();
   }
+  absl::StatusOr<int> Count() {
+    return CountCudaDevices(library_.Options().library);
+  }
   FakeCudaState& state() { return library_.state(); }
 
  private:

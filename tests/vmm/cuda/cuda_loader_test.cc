@@ -7,9 +7,11 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "firn/vmm/cuda/cuda_driver.h"
 #include "gmock/gmock.h"
@@ -160,8 +162,8 @@ TEST(CudaLoaderTest, ALibraryThatIsNoDriverLacksTheFirstFunction) {
   // Any library will do that is always there.
   EXPECT_THAT(LoadCudaApi("libc.so.6").status(),
               StatusIs(absl::StatusCode::kUnavailable,
-                       Eq("the CUDA driver libc.so.6 lacks cuDriverGetVersion "
-                          "(of CUDA 2.2)")));
+                       Eq("the CUDA driver libc.so.6 lacks cuInit "
+                          "(of CUDA 2.0)")));
 }
 
 TEST(CudaLoaderTest, AStubIsCalledAStub) {
@@ -181,10 +183,24 @@ TEST(CudaLoaderTest, AStubIsCalledAStub) {
 TEST(CudaLoaderTest, AnOldDriverIsCalledOldAndNotIncomplete) {
   FakeDriverLibrary library(FIRN_FAKE_LIBCUDA_V2);
   library.state().driver_version = 10010;
-  EXPECT_THAT(LoadCudaApi(FIRN_FAKE_LIBCUDA_V2).status(),
-              StatusIs(absl::StatusCode::kUnavailable,
-                       EndsWith("is too old: it supports CUDA 10.1 and firn "
-                                "needs 11.0")));
+  FIRN_ASSERT_OK_AND_ASSIGN(const CudaApi api,
+                            LoadCudaApi(FIRN_FAKE_LIBCUDA_V2));
+  EXPECT_THAT(api.shortfall,
+              EndsWith("is too old: it supports CUDA 10.1 and firn "
+                       "needs 11.0"));
+  EXPECT_NE(api.DeviceGetCount, nullptr);
+}
+
+TEST(CudaLoaderTest, AVersionThatIsNotGivenMakesTheDriverUnavailable) {
+  for (const char* path : {FIRN_FAKE_LIBCUDA_EXPORTS, FIRN_FAKE_LIBCUDA_V2}) {
+    FakeDriverLibrary library(path);
+    library.state().driver_version = 11020;
+    library.state().results = {{"cuDriverGetVersion", 803}};
+    EXPECT_THAT(
+        LoadCudaApi(path).status(),
+        StatusIs(absl::StatusCode::kUnavailable,
+                 Eq("cuDriverGetVersion: the fake's error text (803)")));
+  }
 }
 
 // In particular, older functions of the same names are not taken instead.
@@ -203,38 +219,55 @@ TEST(CudaLoaderTest, ADriverLoadsWithoutWhatIsNewerThanItself) {
   }
 }
 
+// What makes a library a driver.
+const std::set<std::string>& DeviceSymbols() {
+  static const auto* const symbols = new std::set<std::string>{
+      "cuInit",           "cuDriverGetVersion", "cuDeviceGet",
+      "cuDeviceGetCount", "cuDeviceGetName",    "cuDeviceGetAttribute"};
+  return *symbols;
+}
+
 TEST(CudaLoaderTest, EachMissingSymbolIsNamed) {
   for (const auto& [symbol, version] : IntroductionVersions()) {
     if (OptionalSymbols().count(symbol) > 0) continue;
     FakeDriverLibrary library(FIRN_FAKE_LIBCUDA_V2);
     library.state().missing_symbol = symbol;
-    EXPECT_THAT(LoadCudaApi(FIRN_FAKE_LIBCUDA_V2).status(),
-                StatusIs(absl::StatusCode::kUnavailable,
-                         HasSubstr(absl::StrCat("lacks ", symbol))));
+    const absl::StatusOr<CudaApi> api = LoadCudaApi(FIRN_FAKE_LIBCUDA_V2);
+    const auto names_it = HasSubstr(absl::StrCat("lacks ", symbol));
+    if (DeviceSymbols().count(symbol) > 0) {
+      EXPECT_THAT(api.status(),
+                  StatusIs(absl::StatusCode::kUnavailable, names_it));
+    } else {
+      FIRN_ASSERT_OK(api.status());
+      EXPECT_THAT(api->shortfall, names_it);
+    }
   }
 }
 
+// The shortfall of a driver without one symbol.
+std::string ShortfallWithout(const std::string& symbol, const char* path,
+                             bool missing_symbol_status) {
+  FakeDriverLibrary library(path);
+  library.state().missing_symbol = symbol;
+  library.state().missing_symbol_status = missing_symbol_status;
+  const absl::StatusOr<CudaApi> api = LoadCudaApi(path);
+  return api.ok() ? api->shortfall : api.status().ToString();
+}
+
 TEST(CudaLoaderTest, AMissingSymbolIsNamedWithItsSuffixAndVersion) {
-  FakeDriverLibrary library(FIRN_FAKE_LIBCUDA_V2);
-  library.state().missing_symbol = "cuMemcpyDtoDAsync";
-  EXPECT_THAT(LoadCudaApi(FIRN_FAKE_LIBCUDA_V2).status(),
-              StatusIs(absl::StatusCode::kUnavailable,
-                       EndsWith("lacks cuMemcpyDtoDAsync_v2 (of CUDA 3.2)")));
+  EXPECT_THAT(ShortfallWithout("cuMemcpyDtoDAsync", FIRN_FAKE_LIBCUDA_V2, true),
+              EndsWith("lacks cuMemcpyDtoDAsync_v2 (of CUDA 3.2)"));
 }
 
 TEST(CudaLoaderTest, SuccessWithoutAFunctionCountsAsMissing) {
-  FakeDriverLibrary v2(FIRN_FAKE_LIBCUDA_V2);
-  v2.state().missing_symbol = "cuMemMap";
-  v2.state().missing_symbol_status = false;
-  EXPECT_THAT(
-      LoadCudaApi(FIRN_FAKE_LIBCUDA_V2).status(),
-      StatusIs(absl::StatusCode::kUnavailable, HasSubstr("lacks cuMemMap ")));
+  EXPECT_THAT(ShortfallWithout("cuMemMap", FIRN_FAKE_LIBCUDA_V2, false),
+              HasSubstr("lacks cuMemMap "));
+  EXPECT_THAT(ShortfallWithout("cuMemMap", FIRN_FAKE_LIBCUDA_V1, false),
+              HasSubstr("lacks cuMemMap "));
+}
 
-  FakeDriverLibrary v1(FIRN_FAKE_LIBCUDA_V1);
-  v1.state().missing_symbol = "cuMemMap";
-  EXPECT_THAT(
-      LoadCudaApi(FIRN_FAKE_LIBCUDA_V1).status(),
-      StatusIs(absl::StatusCode::kUnavailable, HasSubstr("lacks cuMemMap ")));
+TEST(CudaLoaderTest, NothingIsMissingFromAWholeDriver) {
+  EXPECT_EQ(ShortfallWithout("cuNothing", FIRN_FAKE_LIBCUDA_V2, true), "");
 }
 
 TEST(CudaLoaderTest, OptionalSymbolsMayBeMissing) {
@@ -256,7 +289,7 @@ TEST(CudaLoaderTest, ALookupThatIsRefusedIsNotCalledAMissingFunction) {
         static_cast<int32_t>(DriverResult::kNotPermitted);
     EXPECT_THAT(LoadCudaApi(path).status(),
                 StatusIs(absl::StatusCode::kUnavailable,
-                         EndsWith("refuses to look up cuDriverGetVersion: "
+                         EndsWith("refuses to look up cuInit: "
                                   "CUDA_ERROR_NOT_PERMITTED (800)")));
   }
 }

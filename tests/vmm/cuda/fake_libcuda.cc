@@ -73,7 +73,7 @@ DriverResult cuDeviceGetName(char* name, int32_t bytes, int32_t device) {
 DriverResult cuDeviceGetAttribute(int32_t* value, DeviceAttribute attribute,
                                   int32_t device) {
   return Give(Record("cuDeviceGetAttribute", attribute, device), value,
-              FakeState().supports_vmm ? 1 : 0);
+              FakeState().attributes);
 }
 DriverResult cuDeviceCanAccessPeer(int32_t* can_access, int32_t device,
                                    int32_t peer) {

@@ -8,6 +8,7 @@
 #define FIRN_TESTS_VMM_CUDA_FAKE_LIBCUDA_H_
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string>
 #include <vector>
@@ -26,7 +27,8 @@ struct FakeCudaState {
   // --- Settings -------------------------------------------------------------
   int32_t driver_version = 13000;
   int32_t device_count = 2;
-  bool supports_vmm = true;
+  // What every attribute of a device is.
+  int32_t attributes = 1;
   // Every entry point returns CUDA_ERROR_STUB_LIBRARY.
   bool is_stub = false;
   // cuGetProcAddress does not know this symbol (its name without suffix); and
@@ -37,6 +39,8 @@ struct FakeCudaState {
   int32_t lookup_result = 0;
   // Results other than success, by the exported name of the function.
   std::map<std::string, int32_t> results;
+  // The next results of a function, before those above.
+  std::map<std::string, std::deque<int32_t>> next_results;
 
   // --- Record ---------------------------------------------------------------
   std::vector<SymbolRequest> requests;

@@ -45,6 +45,12 @@ DriverResult Record(const char* name, Args... args) {
     absl::StrAppend(&call, " @0x", absl::Hex(state.context_stack.back()));
   }
   state.calls.push_back(call);
+  const auto next = state.next_results.find(name);
+  if (next != state.next_results.end() && !next->second.empty()) {
+    const auto result = static_cast<DriverResult>(next->second.front());
+    next->second.pop_front();
+    return result;
+  }
   const auto it = state.results.find(name);
   return it == state.results.end() ? DriverResult::kSuccess
                                    : static_cast<DriverResult>(it->second);

@@ -34,14 +34,7 @@ const AllocationProp& PinnedProp() {
 
 std::vector<PassedCall> ContextFreeCalls() {
   static int32_t number;
-  static size_t bytes;
-  static uint64_t value;
-  static AllocationProp prop_of_handle;
   static CaptureMode mode;
-  static AccessFlags access;
-  static const MemLocation location = {LocationType::kDevice, 1};
-  static const AccessDesc descs[2] = {};
-  const AllocationProp* const prop = &PinnedProp();
   return {
       {[](Driver& d) { return d.DeviceGetCount(&number); },
        "cuDeviceGetCount()"},
@@ -49,6 +42,26 @@ std::vector<PassedCall> ContextFreeCalls() {
          return d.DeviceGetAttribute(&number, DeviceAttribute::kHostNumaId);
        },
        "cuDeviceGetAttribute(134, 1)"},
+      {[](Driver& d) {
+         mode = CaptureMode::kRelaxed;
+         return d.ThreadExchangeStreamCaptureMode(&mode);
+       },
+       "cuThreadExchangeStreamCaptureMode(2)"},
+  };
+}
+
+namespace {
+
+std::vector<PassedCall> MemoryCalls() {
+  static int32_t number;
+  static size_t bytes;
+  static uint64_t value;
+  static AllocationProp prop_of_handle;
+  static AccessFlags access;
+  static const MemLocation location = {LocationType::kDevice, 1};
+  static const AccessDesc descs[2] = {};
+  const AllocationProp* const prop = &PinnedProp();
+  return {
       {[=](Driver& d) {
          return d.MemGetAllocationGranularity(&bytes, prop,
                                               GranularityKind::kRecommended);
@@ -89,15 +102,10 @@ std::vector<PassedCall> ContextFreeCalls() {
                                                ShareableHandleType::kFabric);
        },
        "cuMemImportFromShareableHandle(0xf, 8)"},
-      {[](Driver& d) {
-         mode = CaptureMode::kRelaxed;
-         return d.ThreadExchangeStreamCaptureMode(&mode);
-       },
-       "cuThreadExchangeStreamCaptureMode(2)"},
   };
 }
 
-std::vector<PassedCall> ContextCalls() {
+std::vector<PassedCall> StreamCalls() {
   static size_t bytes[2];
   static uint64_t id;
   static char host[1];
@@ -201,6 +209,14 @@ std::vector<PassedCall> ContextCalls() {
       {[](Driver& d) { return d.GraphDestroy(FakeGraph()); },
        "cuGraphDestroy(0x60)"},
   };
+}
+
+}  // namespace
+
+std::vector<PassedCall> ContextCalls() {
+  std::vector<PassedCall> calls = MemoryCalls();
+  for (PassedCall& call : StreamCalls()) calls.push_back(std::move(call));
+  return calls;
 }
 
 std::vector<PassedCall> AllPassedCalls() {

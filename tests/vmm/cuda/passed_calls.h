@@ -22,8 +22,7 @@ struct PassedCall {
   std::string recorded;
 };
 
-// Calls that belong to no context are made in the user's, by a driver of
-// device 1.
+// By a driver of device 1, calls that are made in whatever context is current.
 std::vector<PassedCall> ContextFreeCalls();
 // Calls that are made in the device's primary context.
 std::vector<PassedCall> ContextCalls();

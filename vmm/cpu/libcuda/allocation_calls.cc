@@ -97,7 +97,8 @@ DriverResult cuMemAlloc_v3020(DevicePtr* address, size_t bytes) {
   });
 }
 
-// Waits for all work of the memory's device, as a real driver does.
+// Waits for all work of the memory's device, in whatever context, as a real
+// driver does.
 DriverResult cuMemFree_v3020(DevicePtr address) {
   return OnCurrentDevice([&](Process& process, const Device&) {
     const Allocations::Record record =
@@ -106,6 +107,9 @@ DriverResult cuMemFree_v3020(DevicePtr address) {
     const Device& owner =
         process.devices()[static_cast<size_t>(record.device_ordinal)];
     DriverResult result = owner.cpu->CtxSynchronize();
+    if (result == DriverResult::kSuccess) {
+      result = process.contexts().Synchronize(owner.ordinal);
+    }
     if (result == DriverResult::kSuccess) {
       result = owner.front->MemUnmap(address, record.bytes);
     }

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "firn/vmm/cpu/libcuda/context_driver.h"
 #include "firn/vmm/cpu/libcuda/contexts.h"
 #include "firn/vmm/cpu/libcuda/process.h"
 #include "firn/vmm/driver_types.h"
@@ -42,16 +43,29 @@ DriverResult OnDevice(CudaDeviceId id, const Call& call) {
   });
 }
 
-// call(Process&, const Device&) with the device of the current context, which
-// there must be.
+// call(Process&, const Device&) in that context; `if_dead` if there is none.
+template <typename Call>
+DriverResult InContext(Process& process, CudaContext context,
+                       DriverResult if_dead, const Call& call) {
+  const int ordinal = process.contexts().DeviceOf(context);
+  if (ordinal == Contexts::kNoDevice) return if_dead;
+  const Device& device = process.devices()[static_cast<size_t>(ordinal)];
+  if (Contexts::IsPrimary(context)) return call(process, device);
+  const Contexts::Use use(&process.contexts(), context);
+  if (use.driver() == nullptr) return if_dead;
+  const ContextDriver::Scope scope(use.driver());
+  Device acting = device;
+  acting.cpu = use.driver();
+  return call(process, acting);
+}
+
+// The same in the current context, which there must be.
 template <typename Call>
 DriverResult OnCurrentDevice(const Call& call) {
   return InProcess([&](Process& process) {
     const CudaContext current = Contexts::Current();
     if (current == nullptr) return DriverResult::kInvalidContext;
-    const int ordinal = process.contexts().DeviceOf(current);
-    if (ordinal == Contexts::kNoDevice) return kContextIsDestroyed;
-    return call(process, process.devices()[static_cast<size_t>(ordinal)]);
+    return InContext(process, current, kContextIsDestroyed, call);
   });
 }
 
@@ -59,10 +73,11 @@ DriverResult OnCurrentDevice(const Call& call) {
 template <typename Call>
 DriverResult OnAnyDevice(const Call& call) {
   return InProcess([&](Process& process) {
-    const int ordinal = process.contexts().DeviceOf(Contexts::Current());
-    const size_t index =
-        ordinal == Contexts::kNoDevice ? 0 : static_cast<size_t>(ordinal);
-    return call(process, process.devices()[index]);
+    const CudaContext current = Contexts::Current();
+    if (process.contexts().DeviceOf(current) == Contexts::kNoDevice) {
+      return call(process, process.devices().front());
+    }
+    return InContext(process, current, kContextIsDestroyed, call);
   });
 }
 

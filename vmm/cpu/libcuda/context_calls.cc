@@ -22,15 +22,22 @@ constexpr uint32_t kContextFlags = 0xff;
 std::array<std::array<std::atomic<bool>, kMaxCpuDevices>, kMaxCpuDevices>
     peer_access = {};
 
+// What forbids every call: a host function that runs, a device that is lost.
+DriverResult CheckCallable(const Device& device) {
+  int32_t count = 0;
+  return device.cpu->DeviceGetCount(&count);
+}
+
 DriverResult CreateContext(CudaContext* context, uint32_t flags,
                            CudaDeviceId id) {
   return OnDevice(id, [&](Process& process, const Device& device) {
     if (context == nullptr || (flags & ~kContextFlags) != 0) {
       return DriverResult::kInvalidValue;
     }
+    DriverResult result = CheckCallable(device);
+    if (result != DriverResult::kSuccess) return result;
     CudaContext made = nullptr;
-    const DriverResult result =
-        process.contexts().Create(&made, device.ordinal, flags);
+    result = process.contexts().Create(&made, device.cpu, flags);
     if (result != DriverResult::kSuccess) return result;
     if (!Contexts::Push(made)) {
       process.contexts().Destroy(made);
@@ -96,7 +103,7 @@ DriverResult cuDevicePrimaryCtxSetFlags_v11000(CudaDeviceId id,
   });
 }
 
-// What the contexts of a device share cannot be undone.
+// What the primary context owns is there for good.
 DriverResult cuDevicePrimaryCtxReset_v11000(CudaDeviceId id) {
   return OnDevice(id, [&](Process& process, const Device& device) {
     return process.contexts().IsRetained(device.ordinal)
@@ -132,7 +139,10 @@ DriverResult cuCtxCreate_v12050(CudaContext* context, void* params,
 
 DriverResult cuCtxDestroy_v4000(CudaContext context) {
   return InProcess([&](Process& process) {
-    const DriverResult result = process.contexts().Destroy(context);
+    // Of a lost device as well.
+    DriverResult result = CheckCallable(process.devices().front());
+    if (result == DriverResult::kNotPermitted) return result;
+    result = process.contexts().Destroy(context);
     if (result == DriverResult::kSuccess && Contexts::Current() == context) {
       Contexts::Pop();
     }
@@ -230,10 +240,10 @@ DriverResult cuCtxSynchronize_v2000() {
 DriverResult cuCtxSynchronize_v13000(CudaContext context) {
   if (context == nullptr) return cuCtxSynchronize_v2000();
   return InProcess([&](Process& process) {
-    const int ordinal = process.contexts().DeviceOf(context);
-    if (ordinal == Contexts::kNoDevice) return DriverResult::kInvalidContext;
-    return process.devices()[static_cast<size_t>(ordinal)]
-        .front->CtxSynchronize();
+    return InContext(process, context, DriverResult::kInvalidContext,
+                     [](Process&, const Device& device) {
+                       return device.front->CtxSynchronize();
+                     });
   });
 }
 

@@ -3,12 +3,19 @@
 
 #include "firn/vmm/cpu/libcuda/contexts.h"
 
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
 namespace firn::libcuda {
 namespace {
 
 // Handles are numbers that point nowhere.
 constexpr uintptr_t kFirstHandle = 0xF1000000;
 constexpr uintptr_t kHandleStride = 16;
+// Between looks at whether calls have ended.
+constexpr std::chrono::microseconds kPause{50};
 
 // Without a destructor, so that calls from other thread-local objects'
 // destructors find it whole; and small: the thread-local memory of a library
@@ -72,13 +79,22 @@ void Contexts::SetPrimaryFlags(int device, uint32_t flags) {
   flags_[static_cast<size_t>(device)] = flags;
 }
 
-DriverResult Contexts::Create(CudaContext* context, int device,
+DriverResult Contexts::Create(CudaContext* context, CpuDriver* device,
                               uint32_t flags) {
   MutexLock lock(&mutex_);
-  if (made_ == kCapacity) return DriverResult::kOutOfMemory;
+  const auto free = std::find(taken_.begin(), taken_.end(), false);
+  if (made_ == kCapacity || free == taken_.end()) {
+    return DriverResult::kOutOfMemory;
+  }
+  auto driver = device->CreateContext();
+  if (!driver.ok()) return DriverResult::kOutOfMemory;
   const size_t index = made_++;
   flags_[index] = flags;
-  devices_[index].store(static_cast<int8_t>(device));
+  *free = true;
+  Place& place = places_[static_cast<size_t>(free - taken_.begin())];
+  place.driver = *std::move(driver);
+  place.users.store(uint64_t{index} << kOwnerShift);
+  devices_[index].store(static_cast<int8_t>(device->identity().device_ordinal));
   *context = HandleOf(index);
   return DriverResult::kSuccess;
 }
@@ -88,9 +104,71 @@ DriverResult Contexts::Destroy(CudaContext context) {
   if (index < kMaxCpuDevices || index == kCapacity) {
     return DriverResult::kInvalidContext;
   }
-  const int8_t device = devices_[index].exchange(kNoDevice);
-  return device == kNoDevice ? DriverResult::kInvalidContext
-                             : DriverResult::kSuccess;
+  if (devices_[index].exchange(kNoDevice) == kNoDevice) {
+    return DriverResult::kInvalidContext;
+  }
+  // Nobody else destroys it, and from here on no call begins in it.
+  Place* const place = FindPlace(index);
+  place->users.fetch_sub(uint64_t{index} << kOwnerShift);
+  while (place->users.load() != 0) std::this_thread::sleep_for(kPause);
+  place->driver = nullptr;
+  MutexLock lock(&mutex_);
+  taken_[static_cast<size_t>(place - places_.data())] = false;
+  return DriverResult::kSuccess;
+}
+
+DriverResult Contexts::Synchronize(int device) {
+  for (const Place& place : places_) {
+    const size_t index = place.users.load() >> kOwnerShift;
+    if (index == 0 || devices_[index].load() != device) continue;
+    const Use use(this, HandleOf(index));
+    if (use.driver() == nullptr) continue;
+    const DriverResult result = use.driver()->CtxSynchronize();
+    if (result != DriverResult::kSuccess) return result;
+  }
+  return DriverResult::kSuccess;
+}
+
+CudaContext Contexts::Find(int number) {
+  if (number < kMaxCpuDevices &&
+      devices_[static_cast<size_t>(number)].load() != kNoDevice) {
+    return HandleOf(static_cast<size_t>(number));
+  }
+  for (const Place& place : places_) {
+    const size_t index = place.users.load() >> kOwnerShift;
+    if (index == 0) continue;
+    const CudaContext context = HandleOf(index);
+    const Use use(this, context);
+    if (use.driver() != nullptr && use.driver()->context() == number) {
+      return context;
+    }
+  }
+  return nullptr;
+}
+
+Contexts::Place* Contexts::FindPlace(size_t index) {
+  for (Place& place : places_) {
+    if (place.users.load() >> kOwnerShift == index) return &place;
+  }
+  return nullptr;
+}
+
+Contexts::Use::Use(Contexts* contexts, CudaContext context) {
+  const size_t index = IndexOf(context);
+  if (index < kMaxCpuDevices || index == kCapacity) return;
+  Place* const place = contexts->FindPlace(index);
+  if (place == nullptr) return;
+  uint64_t users = place->users.load();
+  while (users >> kOwnerShift == index) {
+    if (!place->users.compare_exchange_weak(users, users + 1)) continue;
+    users_ = &place->users;
+    driver_ = place->driver.get();
+    return;
+  }
+}
+
+Contexts::Use::~Use() {
+  if (users_ != nullptr) users_->fetch_sub(1);
 }
 
 int Contexts::DeviceOf(CudaContext context) const {

@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "firn/vmm/cpu/libcuda/context_driver.h"
 #include "firn/vmm/faulting_driver.h"
 #include "firn/vmm/logging_driver.h"
 
@@ -147,7 +148,9 @@ void Process::AddDevices(const CpuDriverSpec& spec, std::FILE* log) {
     Device device;
     device.ordinal = static_cast<int>(devices_.size());
     device.cpu = driver.get();
-    device.front = driver.get();
+    auto contexts = std::make_unique<ContextDriver>(driver.get());
+    device.front = contexts.get();
+    wrappers_.push_back(std::move(contexts));
     if (spec.cost != CostProfile::kNone) {
       auto costs = std::make_unique<CountingDriver>(
           device.front, CostModel(spec.cost), spec.options.granularity_bytes);

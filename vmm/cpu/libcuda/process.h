@@ -31,12 +31,14 @@ inline constexpr char kSpecVariable[] = "FIRN_CPU_DRIVER";
 // The driver API whose functions are here: CUDA 13.0.
 inline constexpr int32_t kDriverVersion = 13000;
 
-// One device.
+// One device, in the context that a call acts in: the primary one, unless
+// calls.h says so.
 struct Device {
   int ordinal = 0;
-  // For calls of the program: logged, failed and charged, as the spec says.
+  // For calls of the program: logged, failed and charged, as the spec says, in
+  // all contexts of the device together.
   Driver* front = nullptr;
-  // For calls of this library's own.
+  // For calls of this library's own, in that context.
   CpuDriver* cpu = nullptr;
   CountingDriver* costs = nullptr;  // null without a cost profile
 };

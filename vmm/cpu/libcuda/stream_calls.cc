@@ -9,6 +9,23 @@
 #include "firn/vmm/cpu/libcuda/symbols.h"
 
 namespace firn::libcuda {
+namespace {
+
+DriverResult GetContext(StreamHandle stream, CudaContext* context) {
+  return OnStream(
+      stream, [&](Process& process, const Device& device, StreamHandle s) {
+        if (context == nullptr) return DriverResult::kInvalidValue;
+        int number = 0;
+        const DriverResult result = device.cpu->StreamGetContext(s, &number);
+        if (result != DriverResult::kSuccess) return result;
+        const CudaContext found = process.contexts().Find(number);
+        if (found == nullptr) return DriverResult::kInvalidHandle;
+        *context = found;
+        return DriverResult::kSuccess;
+      });
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -49,6 +66,20 @@ DriverResult cuStreamGetId_v12000(StreamHandle stream, uint64_t* id) {
   return OnStream(stream, [&](Process&, const Device& device, StreamHandle s) {
     return device.front->StreamGetId(s, id);
   });
+}
+
+DriverResult cuStreamGetCtx_v9020(StreamHandle stream, CudaContext* context) {
+  return GetContext(stream, context);
+}
+
+// There are no green contexts.
+DriverResult cuStreamGetCtx_v12050(StreamHandle stream, CudaContext* context,
+                                   void** green_context) {
+  const DriverResult result = GetContext(stream, context);
+  if (result == DriverResult::kSuccess && green_context != nullptr) {
+    *green_context = nullptr;
+  }
+  return result;
 }
 
 DriverResult cuStreamWaitEvent_v3020(StreamHandle stream, EventHandle event,

@@ -73,7 +73,10 @@ struct DeviceUuid {
   X(PointerGetAttributes, "", 7000,                                        \
     DriverResult(uint32_t, const int32_t*, void**, DevicePtr))             \
   X(StreamCreateWithPriority, "", 5050,                                    \
-    DriverResult(StreamHandle*, uint32_t, int32_t))
+    DriverResult(StreamHandle*, uint32_t, int32_t))                        \
+  X(StreamGetCtx, "", 9020, DriverResult(StreamHandle, CudaContext*))      \
+  X(StreamGetCtx, "_v2", 12050,                                            \
+    DriverResult(StreamHandle, CudaContext*, void**))
 
 #define FIRN_LIBCUDA_SYMBOLS(X) \
   FIRN_CUDA_REQUIRED_SYMBOLS(X) \
