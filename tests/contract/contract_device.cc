@@ -11,7 +11,7 @@ namespace firn::contract {
 
 ContractDevice::ContractDevice(Way way, DeviceSet* devices, size_t ordinal,
                                CheckResult* result)
-    : LedgerDriver(devices->drivers[ordinal].get()),
+    : testing::LedgerDriver(devices->drivers[ordinal].get()),
       way_(way),
       devices_(devices),
       ordinal_(ordinal),

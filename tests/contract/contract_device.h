@@ -16,14 +16,14 @@
 
 #include "firn/vmm/cpu/cpu_driver.h"
 #include "tests/contract/check.h"
-#include "tests/contract/ledger_driver.h"
-#include "tests/contract/way.h"
+#include "tests/contract/suite_devices.h"
+#include "tests/support/ledger_driver.h"
 
 namespace firn::contract {
 
 // Methods that return what they set up note a failure of the check when they
 // cannot, and return 0.
-class ContractDevice : public LedgerDriver {
+class ContractDevice : public testing::LedgerDriver {
  public:
   // None is owned; all must outlive this object.
   ContractDevice(Way way, DeviceSet* devices, size_t ordinal,

@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "tests/contract/defects.h"
 #include "tests/contract/program_output.h"
-#include "tests/contract/way.h"
+#include "tests/contract/suite_devices.h"
 
 namespace firn::contract {
 namespace {
@@ -20,8 +20,9 @@ using ::testing::HasSubstr;
 
 // Runs one check with a driver that has `defect`.
 Ended RunCheck(const DefectCase& each, absl::string_view defect) {
-  return RunContractTests(absl::StrCat("--way=", WayName(each.way), " --check=",
-                                       each.check_name, " --defect=", defect));
+  return RunContractTests(absl::StrCat("--way=", testing::WayName(each.way),
+                                       " --check=", each.check_name,
+                                       " --defect=", defect));
 }
 
 class ContractDefectTest : public ::testing::TestWithParam<DefectCase> {};

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "firn/vmm/cpu/cpu_defect.h"
-#include "tests/contract/way.h"
+#include "tests/contract/suite_devices.h"
 
 namespace firn::contract {
 

@@ -84,7 +84,7 @@ void PlayExporter(ContractDevice& device, int socket, CheckResult& result) {
 }  // namespace
 
 int PlayRole(absl::string_view role, Way way, int fd) {
-  auto devices = OpenDevices(way, CpuDefect::kNone);
+  auto devices = testing::OpenDevices(way, SuiteDevices(CpuDefect::kNone));
   CheckResult result;
   if (!devices.ok()) {
     result.Fail(__FILE__, __LINE__, devices.status().ToString());
@@ -109,7 +109,7 @@ int PlayRole(absl::string_view role, Way way, int fd) {
 
 int RunPeerProcess(absl::string_view role, Way way, int fd) {
   return WaitForChild(
-      StartChild({absl::StrCat("--way=", WayName(way)),
+      StartChild({absl::StrCat("--way=", testing::WayName(way)),
                   absl::StrCat("--role=", role), absl::StrCat("--fd=", fd)},
                  fd));
 }

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "tests/contract/way.h"
+#include "tests/contract/suite_devices.h"
 
 namespace firn::contract {
 

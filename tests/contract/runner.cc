@@ -36,7 +36,8 @@ void Keep(T value) {
 void Runner::KeepDevices() { Keep(std::move(devices_)); }
 
 absl::Status Runner::Open() {
-  auto devices = OpenDevices(options_.way, options_.defect);
+  auto devices =
+      testing::OpenDevices(options_.way, SuiteDevices(options_.defect));
   if (!devices.ok()) return devices.status();
   devices_ = *std::move(devices);
   return absl::OkStatus();
@@ -120,7 +121,8 @@ Outcome Runner::RunHere(const Check& check) {
       result.Skip(why_not);
     }
   }
-  if (OpensAfresh(options_.way) && !check.Has(kOwnProcess)) devices_ = nullptr;
+  if (testing::OpensAfresh(options_.way) && !check.Has(kOwnProcess))
+    devices_ = nullptr;
   for (const std::string& failure : result.failures()) {
     PrintFailure(check, failure);
   }

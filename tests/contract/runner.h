@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "firn/vmm/cpu/cpu_defect.h"
 #include "tests/contract/check.h"
-#include "tests/contract/way.h"
+#include "tests/contract/suite_devices.h"
 
 namespace firn::contract {
 

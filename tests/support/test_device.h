@@ -1,7 +1,7 @@
 // Copyright 2026 The firn Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Small CPU devices for tests, and recognisable contents for their memory.
+// Devices for tests, and recognisable contents for their memory.
 
 #ifndef FIRN_TESTS_SUPPORT_TEST_DEVICE_H_
 #define FIRN_TESTS_SUPPORT_TEST_DEVICE_H_
@@ -12,14 +12,43 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "firn/vmm/cpu/cpu_driver.h"
 #include "firn/vmm/driver.h"
 #include "gtest/gtest.h"
+#include "tests/support/way.h"
 
 namespace firn::testing {
 
-// The granularity of test devices: the smallest one that firn supports.
+// Skips the running test.
+inline void SkipTest(absl::string_view reason) { GTEST_SKIP() << reason; }
+
+// The devices that this run of the test is about: see tests/support/way.h.
+// Other tests of the process may be using them too, and a GPU is used by other
+// processes: nothing may be assumed of what is free, and nothing may be left.
+//
+// Where there is no GPU, the running test is skipped with the reason. As no
+// constructor can refuse, it gets CPU devices, which save fixtures from having
+// to care: the fixture's tests do not run, and what a test body does with them
+// counts as skipped.
+inline std::unique_ptr<DeviceSet> TestDevices() {
+  absl::StatusOr<std::unique_ptr<DeviceSet>> devices = OpenTestDevices();
+  if (devices.ok()) return *std::move(devices);
+  if (TestWay() == Way::kGpu && absl::IsUnavailable(devices.status())) {
+    SkipTest(devices.status().message());
+  } else {
+    ADD_FAILURE() << devices.status();
+  }
+  devices = OpenDevices(Way::kCpuLazy, DeviceSetOptions());
+  EXPECT_TRUE(devices.ok()) << devices.status();
+  return *std::move(devices);
+}
+
+// --- A small CPU device, for tests that are about no other ---
+
+// The smallest granularity that firn supports.
 inline constexpr uint64_t kTestGranuleBytes = uint64_t{64} << 10;
 
 inline std::unique_ptr<CpuDriver> MakeTestDevice(CpuStorage storage,
@@ -42,6 +71,12 @@ inline uint64_t FreeBytesOf(Driver* driver) {
             DriverResult::kSuccess);
   return free_bytes;
 }
+
+inline AccessDesc ReadWriteAccess(int32_t device_ordinal) {
+  return {{LocationType::kDevice, device_ordinal}, AccessFlags::kReadWrite};
+}
+
+// --- Contents ---
 
 // Words that tell apart both seeds and positions.
 inline std::vector<uint32_t> PatternOf(uint32_t seed, uint64_t bytes) {

@@ -12,7 +12,7 @@
 #include "tests/contract/child_process.h"
 #include "tests/contract/contract_device.h"
 #include "tests/contract/exit_probe.h"
-#include "tests/contract/way.h"
+#include "tests/contract/suite_devices.h"
 
 namespace firn::contract {
 namespace {

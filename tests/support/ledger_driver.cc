@@ -1,14 +1,64 @@
 // Copyright 2026 The firn Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tests/contract/ledger_driver.h"
+#include "tests/support/ledger_driver.h"
 
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "firn/vmm/driver_status.h"
 
-namespace firn::contract {
+namespace firn::testing {
+namespace {
+
+// "2 handles", unless there is none.
+void AddCount(absl::string_view thing, size_t count,
+              std::vector<std::string>* parts) {
+  if (count == 0) return;
+  parts->push_back(absl::StrCat(count, " ", thing, count == 1 ? "" : "s"));
+}
+
+// "2 mappings (0x7f0000000000 + 65536, 0x7f0000020000 + 65536)".
+void AddRanges(absl::string_view thing,
+               const std::map<DevicePtr, size_t>& ranges,
+               std::vector<std::string>* parts) {
+  if (ranges.empty()) return;
+  AddCount(thing, ranges.size(), parts);
+  std::vector<std::string> written;
+  for (const auto& [address, bytes] : ranges) {
+    written.push_back(absl::StrCat("0x", absl::Hex(address), " + ", bytes));
+  }
+  absl::StrAppend(&parts->back(), " (", absl::StrJoin(written, ", "), ")");
+}
+
+}  // namespace
+
+bool LedgerDriver::empty() const {
+  MutexLock lock(&mutex_);
+  return ledger_.reservations.empty() && ledger_.mappings.empty() &&
+         ledger_.references.empty() && ledger_.streams.empty() &&
+         ledger_.events.empty() && ledger_.graphs.empty() &&
+         ledger_.graph_execs.empty();
+}
+
+std::string LedgerDriver::Describe() const {
+  Ledger left;
+  {
+    MutexLock lock(&mutex_);
+    left = ledger_;
+  }
+  std::vector<std::string> parts;
+  AddRanges("reservation", left.reservations, &parts);
+  AddRanges("mapping", left.mappings, &parts);
+  AddCount("handle", left.references.size(), &parts);
+  AddCount("stream", left.streams.size(), &parts);
+  AddCount("event", left.events.size(), &parts);
+  AddCount("graph", left.graphs.size(), &parts);
+  AddCount("executable graph", left.graph_execs.size(), &parts);
+  return parts.empty() ? "nothing" : absl::StrJoin(parts, ", ");
+}
 
 std::vector<std::string> LedgerDriver::CleanUp() {
   Ledger left;
@@ -60,6 +110,23 @@ std::vector<std::string> LedgerDriver::CleanUp() {
   return refusals;
 }
 
+template <typename Things>
+DriverResult LedgerDriver::Strike(Things Ledger::*things,
+                                  const typename Things::key_type& thing,
+                                  absl::FunctionRef<DriverResult()> call) {
+  typename Things::node_type struck;
+  {
+    MutexLock lock(&mutex_);
+    struck = (ledger_.*things).extract(thing);
+  }
+  const DriverResult result = call();
+  if (result != DriverResult::kSuccess && !struck.empty()) {
+    MutexLock lock(&mutex_);
+    (ledger_.*things).insert(std::move(struck));
+  }
+  return result;
+}
+
 void LedgerDriver::AddReference(PhysicalHandle handle) {
   MutexLock lock(&mutex_);
   ++ledger_.references[handle];
@@ -78,12 +145,8 @@ DriverResult LedgerDriver::MemAddressReserve(DevicePtr* address, size_t bytes,
 }
 
 DriverResult LedgerDriver::MemAddressFree(DevicePtr address, size_t bytes) {
-  const DriverResult result = base()->MemAddressFree(address, bytes);
-  if (result == DriverResult::kSuccess) {
-    MutexLock lock(&mutex_);
-    ledger_.reservations.erase(address);
-  }
-  return result;
+  return Strike(&Ledger::reservations, address,
+                [&] { return base()->MemAddressFree(address, bytes); });
 }
 
 DriverResult LedgerDriver::MemCreate(PhysicalHandle* handle, size_t bytes,
@@ -95,14 +158,16 @@ DriverResult LedgerDriver::MemCreate(PhysicalHandle* handle, size_t bytes,
 }
 
 DriverResult LedgerDriver::MemRelease(PhysicalHandle handle) {
-  const DriverResult result = base()->MemRelease(handle);
-  if (result == DriverResult::kSuccess) {
+  // See Strike: of several references, one is struck off.
+  bool known = false;
+  {
     MutexLock lock(&mutex_);
     const auto it = ledger_.references.find(handle);
-    if (it != ledger_.references.end() && --it->second == 0) {
-      ledger_.references.erase(it);
-    }
+    known = it != ledger_.references.end();
+    if (known && --it->second == 0) ledger_.references.erase(it);
   }
+  const DriverResult result = base()->MemRelease(handle);
+  if (result != DriverResult::kSuccess && known) AddReference(handle);
   return result;
 }
 
@@ -119,11 +184,18 @@ DriverResult LedgerDriver::MemMap(DevicePtr address, size_t bytes,
 }
 
 DriverResult LedgerDriver::MemUnmap(DevicePtr address, size_t bytes) {
-  const DriverResult result = base()->MemUnmap(address, bytes);
-  if (result == DriverResult::kSuccess) {
+  std::map<DevicePtr, size_t> struck;
+  {
     MutexLock lock(&mutex_);
-    ledger_.mappings.erase(ledger_.mappings.lower_bound(address),
-                           ledger_.mappings.lower_bound(address + bytes));
+    const auto first = ledger_.mappings.lower_bound(address);
+    const auto last = ledger_.mappings.lower_bound(address + bytes);
+    struck.insert(first, last);
+    ledger_.mappings.erase(first, last);
+  }
+  const DriverResult result = base()->MemUnmap(address, bytes);
+  if (result != DriverResult::kSuccess) {
+    MutexLock lock(&mutex_);
+    ledger_.mappings.merge(struck);
   }
   return result;
 }
@@ -154,12 +226,8 @@ DriverResult LedgerDriver::StreamCreate(StreamHandle* stream, uint32_t flags) {
 }
 
 DriverResult LedgerDriver::StreamDestroy(StreamHandle stream) {
-  const DriverResult result = base()->StreamDestroy(stream);
-  if (result == DriverResult::kSuccess) {
-    MutexLock lock(&mutex_);
-    ledger_.streams.erase(stream);
-  }
-  return result;
+  return Strike(&Ledger::streams, stream,
+                [&] { return base()->StreamDestroy(stream); });
 }
 
 DriverResult LedgerDriver::EventCreate(EventHandle* event, uint32_t flags) {
@@ -172,12 +240,8 @@ DriverResult LedgerDriver::EventCreate(EventHandle* event, uint32_t flags) {
 }
 
 DriverResult LedgerDriver::EventDestroy(EventHandle event) {
-  const DriverResult result = base()->EventDestroy(event);
-  if (result == DriverResult::kSuccess) {
-    MutexLock lock(&mutex_);
-    ledger_.events.erase(event);
-  }
-  return result;
+  return Strike(&Ledger::events, event,
+                [&] { return base()->EventDestroy(event); });
 }
 
 DriverResult LedgerDriver::StreamEndCapture(StreamHandle stream,
@@ -201,21 +265,13 @@ DriverResult LedgerDriver::GraphInstantiate(GraphExecHandle* exec,
 }
 
 DriverResult LedgerDriver::GraphExecDestroy(GraphExecHandle exec) {
-  const DriverResult result = base()->GraphExecDestroy(exec);
-  if (result == DriverResult::kSuccess) {
-    MutexLock lock(&mutex_);
-    ledger_.graph_execs.erase(exec);
-  }
-  return result;
+  return Strike(&Ledger::graph_execs, exec,
+                [&] { return base()->GraphExecDestroy(exec); });
 }
 
 DriverResult LedgerDriver::GraphDestroy(GraphHandle graph) {
-  const DriverResult result = base()->GraphDestroy(graph);
-  if (result == DriverResult::kSuccess) {
-    MutexLock lock(&mutex_);
-    ledger_.graphs.erase(graph);
-  }
-  return result;
+  return Strike(&Ledger::graphs, graph,
+                [&] { return base()->GraphDestroy(graph); });
 }
 
-}  // namespace firn::contract
+}  // namespace firn::testing

@@ -1,27 +1,31 @@
 // Copyright 2026 The firn Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tests/contract/way.h"
+#include "tests/support/way.h"
 
 #include <dlfcn.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "firn/vmm/allocation_props.h"
 #include "firn/vmm/cpu/libcuda/firn_cpu_driver.h"
 #include "firn/vmm/cuda/cuda_driver.h"
+#include "firn/vmm/mutex.h"
 
 #ifndef FIRN_CPU_LIBCUDA
 #define FIRN_CPU_LIBCUDA ""
 #endif
 
-namespace firn::contract {
+namespace firn::testing {
 namespace {
 
+// Of devices without a GPU: the smallest one that firn supports.
 constexpr uint64_t kGranuleBytes = uint64_t{64} << 10;
-constexpr uint64_t kDeviceBytes = uint64_t{64} << 20;
+constexpr int kMaxDevices = 2;
 
 void CallBody(void* body) { (*static_cast<std::function<void()>*>(body))(); }
 
@@ -63,17 +67,17 @@ class CurrentContext {
   int (*pop_)(void** context) = nullptr;
 };
 
-absl::StatusOr<std::unique_ptr<DeviceSet>> OpenCpu(CpuSync sync,
-                                                   CpuDefect defect) {
+absl::StatusOr<std::unique_ptr<DeviceSet>> OpenCpu(
+    CpuSync sync, const DeviceSetOptions& wanted) {
   CpuDriverOptions options;
-  options.device_count = 2;
+  options.device_count = wanted.device_count;
   options.granularity_bytes = kGranuleBytes;
-  options.device_bytes = kDeviceBytes;
-  options.max_handles = kMaxHandles;
-  options.max_mappings = kMaxMappings;
+  options.device_bytes = wanted.device_bytes;
+  options.max_handles = wanted.max_handles;
+  options.max_mappings = wanted.max_mappings;
   options.sync = sync;
-  options.defect = defect;
-  // Refusals and losses are what most checks provoke: say nothing.
+  options.defect = wanted.defect;
+  // Refusals and losses are what many tests provoke: say nothing.
   options.report = [](absl::string_view) {};
   auto drivers = CpuDriver::CreateDevices(options);
   if (!drivers.ok()) return drivers.status();
@@ -96,17 +100,18 @@ absl::StatusOr<std::unique_ptr<DeviceSet>> OpenCpu(CpuSync sync,
   return set;
 }
 
-absl::StatusOr<std::unique_ptr<DeviceSet>> OpenCuda(
-    const std::string& library) {
+absl::StatusOr<std::unique_ptr<DeviceSet>> OpenCuda(const std::string& library,
+                                                    int device_count) {
   auto set = std::make_unique<DeviceSet>();
   CudaDriverOptions options;
   options.library = library;
   auto first = OpenCudaDriver(options);
   if (!first.ok()) return first.status();
   set->drivers.push_back(*std::move(first));
-  int32_t count = 0;
-  if (set->drivers[0]->DeviceGetCount(&count) == DriverResult::kSuccess &&
-      count > 1) {
+  int32_t present = 0;
+  if (device_count > 1 &&
+      set->drivers[0]->DeviceGetCount(&present) == DriverResult::kSuccess &&
+      present > 1) {
     options.device_ordinal = 1;
     auto second = OpenCudaDriver(options);
     if (!second.ok()) return second.status();
@@ -115,17 +120,39 @@ absl::StatusOr<std::unique_ptr<DeviceSet>> OpenCuda(
   return set;
 }
 
-absl::StatusOr<std::unique_ptr<DeviceSet>> OpenLibrary() {
+// The library reads its settings at the first cuInit of a process and never
+// again.
+absl::Status SettleLibrary(const DeviceSetOptions& wanted) {
+  static Mutex mutex;
+  static auto* const settled = new std::string;
+  if (wanted.defect != CpuDefect::kNone) {
+    return absl::InvalidArgumentError("the library has no defects on order");
+  }
+  const std::string settings =
+      absl::StrCat("devices=", kMaxDevices, ",granularity=", kGranuleBytes,
+                   ",device_bytes=", wanted.device_bytes,
+                   ",errors=quiet,max_handles=", wanted.max_handles,
+                   ",max_mappings=", wanted.max_mappings);
+  MutexLock lock(&mutex);
+  if (settled->empty()) {
+    *settled = settings;
+    setenv("FIRN_CPU_DRIVER", settings.c_str(), /*overwrite=*/1);
+  } else if (*settled != settings) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "this process has the library as ", *settled, ", not as ", settings));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<DeviceSet>> OpenLibrary(
+    const DeviceSetOptions& wanted) {
   const std::string path = FIRN_CPU_LIBCUDA;
   if (path.empty()) {
     return absl::UnavailableError("the CPU driver's library was not built");
   }
-  const std::string settings = absl::StrCat(
-      "devices=2,granularity=64KiB,device_bytes=64MiB,errors=quiet,"
-      "max_handles=",
-      kMaxHandles, ",max_mappings=", kMaxMappings);
-  setenv("FIRN_CPU_DRIVER", settings.c_str(), /*overwrite=*/1);
-  auto set = OpenCuda(path);
+  const absl::Status settled = SettleLibrary(wanted);
+  if (!settled.ok()) return settled;
+  auto set = OpenCuda(path, wanted.device_count);
   if (!set.ok()) return set;
   // Already open: this only finds it. It stays open, as the driver has it.
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
@@ -158,6 +185,23 @@ absl::StatusOr<std::unique_ptr<DeviceSet>> OpenLibrary() {
   return set;
 }
 
+absl::StatusOr<std::unique_ptr<DeviceSet>> Open(
+    Way way, const DeviceSetOptions& options) {
+  switch (way) {
+    case Way::kCpuLazy:
+      return OpenCpu(CpuSync::kLazy, options);
+    case Way::kCpuDraining:
+      return OpenCpu(CpuSync::kDraining, options);
+    case Way::kLibcuda:
+      return OpenLibrary(options);
+    case Way::kGpu: {
+      const char* const library = std::getenv("FIRN_TEST_LIBRARY");
+      return OpenCuda(library == nullptr ? "" : library, options.device_count);
+    }
+  }
+  return absl::InternalError("unknown way");
+}
+
 }  // namespace
 
 absl::string_view WayName(Way way) {
@@ -187,19 +231,41 @@ bool OpensAfresh(Way way) {
   return way == Way::kCpuLazy || way == Way::kCpuDraining;
 }
 
-absl::StatusOr<std::unique_ptr<DeviceSet>> OpenDevices(Way way,
-                                                       CpuDefect defect) {
-  switch (way) {
-    case Way::kCpuLazy:
-      return OpenCpu(CpuSync::kLazy, defect);
-    case Way::kCpuDraining:
-      return OpenCpu(CpuSync::kDraining, defect);
-    case Way::kLibcuda:
-      return OpenLibrary();
-    case Way::kGpu:
-      return OpenCuda("");
+absl::StatusOr<std::unique_ptr<DeviceSet>> OpenDevices(
+    Way way, const DeviceSetOptions& options) {
+  if (options.device_count < 1 || options.device_count > kMaxDevices) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("1 or 2 devices, not ", options.device_count));
   }
-  return absl::InternalError("unknown way");
+  auto set = Open(way, options);
+  if (!set.ok()) return set;
+  (*set)->way = way;
+  const AllocationProp prop = MovableProp(0);
+  size_t granule_bytes = 0;
+  const DriverResult result = (*set)->drivers[0]->MemGetAllocationGranularity(
+      &granule_bytes, &prop, GranularityKind::kMinimum);
+  if (result != DriverResult::kSuccess) {
+    return absl::InternalError(absl::StrCat(
+        "cuMemGetAllocationGranularity returned ", static_cast<int>(result)));
+  }
+  (*set)->granule_bytes = granule_bytes;
+  return set;
 }
 
-}  // namespace firn::contract
+Way TestWay() {
+  const char* const name = std::getenv("FIRN_TEST_WAY");
+  if (name == nullptr) return Way::kCpuLazy;
+  const absl::StatusOr<Way> way = ParseWay(name);
+  if (!way.ok()) {
+    std::fprintf(stderr, "FIRN_TEST_WAY: %s\n",
+                 std::string(way.status().message()).c_str());
+    std::abort();
+  }
+  return *way;
+}
+
+absl::StatusOr<std::unique_ptr<DeviceSet>> OpenTestDevices() {
+  return OpenDevices(TestWay(), DeviceSetOptions());
+}
+
+}  // namespace firn::testing

@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A driver that keeps a ledger of what was made through it and is still there,
-// so that a check can end anywhere and leave nothing behind.
+// so that a test can end anywhere and leave nothing behind, and can tell
+// whether what it tests does: byte counts of a device that others use too
+// cannot.
 
-#ifndef FIRN_TESTS_CONTRACT_LEDGER_DRIVER_H_
-#define FIRN_TESTS_CONTRACT_LEDGER_DRIVER_H_
+#ifndef FIRN_TESTS_SUPPORT_LEDGER_DRIVER_H_
+#define FIRN_TESTS_SUPPORT_LEDGER_DRIVER_H_
 
 #include <cstdint>
 #include <map>
@@ -14,16 +16,21 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "firn/vmm/driver_wrapper.h"
 #include "firn/vmm/mutex.h"
 
-namespace firn::contract {
+namespace firn::testing {
 
 // Thread safety: all methods may be called from any thread.
 class LedgerDriver : public DriverWrapper {
  public:
   explicit LedgerDriver(Driver* base) : DriverWrapper(base) {}
 
+  // Whether nothing is left.
+  bool empty() const;
+  // What is: "2 handles, 1 mapping (0x7f0000000000 + 65536)", or "nothing".
+  std::string Describe() const;
   // Waits for all work and gives everything back. Returns one line for each
   // call that was refused.
   std::vector<std::string> CleanUp();
@@ -66,11 +73,17 @@ class LedgerDriver : public DriverWrapper {
   };
 
   void AddReference(PhysicalHandle handle);
+  // Around a call that ends a thing: it is struck off before the call, as its
+  // name may come back at once, and entered again if the call fails.
+  template <typename Things>
+  DriverResult Strike(Things Ledger::*things,
+                      const typename Things::key_type& thing,
+                      absl::FunctionRef<DriverResult()> call);
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   Ledger ledger_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace firn::contract
+}  // namespace firn::testing
 
-#endif  // FIRN_TESTS_CONTRACT_LEDGER_DRIVER_H_
+#endif  // FIRN_TESTS_SUPPORT_LEDGER_DRIVER_H_
