@@ -3,13 +3,30 @@
 
 #include "firn/compaction/relocator.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
 #include "firn/vmm/driver_status.h"
 
 namespace firn {
+namespace {
+
+// On the way back a call is worth more than one try: giving up loses memory.
+constexpr int kTriesOnTheWayBack = 3;
+
+MappingChange Change(VgIndex vg, GranuleId to) {
+  MappingChange change;
+  change.vg = vg;
+  change.to = to;
+  return change;
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Relocator>> Relocator::Create(
-    Driver* driver, const AddressSpace* address_space, MappingTable* mappings) {
+    Driver* driver, AddressSpace* address_space, MappingTable* mappings) {
   // Non-blocking: it must not order itself with the user's default stream.
   StreamHandle stream = nullptr;
   DriverResult result = driver->StreamCreate(&stream, kStreamNonBlocking);
@@ -26,7 +43,7 @@ absl::StatusOr<std::unique_ptr<Relocator>> Relocator::Create(
       new Relocator(driver, address_space, mappings, stream, event));
 }
 
-Relocator::Relocator(Driver* driver, const AddressSpace* address_space,
+Relocator::Relocator(Driver* driver, AddressSpace* address_space,
                      MappingTable* mappings, StreamHandle stream,
                      EventHandle event)
     : driver_(driver),
@@ -40,10 +57,73 @@ Relocator::~Relocator() {
   driver_->StreamDestroy(stream_);
 }
 
+absl::Status Relocator::Relocate(absl::Span<const Relocation> moves) {
+  if (moves.empty()) return absl::OkStatus();
+  absl::Status status = MapAliases(moves);
+  bool copies_have_ended = true;
+  if (status.ok()) {
+    status = Copy(moves);
+    if (status.ok()) status = ConfirmCopies();
+    // Copies already queued may still be writing to the hosts. Nobody may be
+    // given those bytes, nor may they be unmapped, before they are done.
+    if (!status.ok()) copies_have_ended = WaitForCopiesInFlight();
+  }
+  if (status.ok()) status = Remap(moves);
+  if (!status.ok()) {
+    DropAliases(copies_have_ended, status);
+    return status;
+  }
+  for (const Alias& alias : aliases_) GiveBack(alias.vg);
+  return absl::OkStatus();
+}
+
+absl::Status Relocator::MapAliases(absl::Span<const Relocation> moves) {
+  aliases_.clear();
+  for (const Relocation& move : moves) {
+    if (!move.through.is_none() || move.extents.empty()) continue;
+    Alias alias;
+    alias.granule = move.to;
+    aliases_.push_back(alias);
+  }
+  if (aliases_.empty()) return absl::OkStatus();
+  std::sort(
+      aliases_.begin(), aliases_.end(),
+      [](const Alias& a, const Alias& b) { return a.granule < b.granule; });
+  aliases_.erase(std::unique(aliases_.begin(), aliases_.end(),
+                             [](const Alias& a, const Alias& b) {
+                               return a.granule == b.granule;
+                             }),
+                 aliases_.end());
+  changes_.clear();
+  for (Alias& alias : aliases_) {
+    const std::optional<VgIndex> vg = address_space_->TakeHighest();
+    if (!vg.has_value()) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("no address is free to move through: ", changes_.size(),
+                       " were, of ", aliases_.size()));
+    }
+    alias.vg = *vg;
+    changes_.push_back(Change(alias.vg, alias.granule));
+  }
+  return mappings_->Apply(changes_);
+}
+
+VgIndex Relocator::AliasOf(GranuleId granule) const {
+  const auto found = std::lower_bound(aliases_.begin(), aliases_.end(), granule,
+                                      [](const Alias& alias, GranuleId wanted) {
+                                        return alias.granule < wanted;
+                                      });
+  if (found == aliases_.end() || found->granule != granule) return VgIndex();
+  return found->vg;
+}
+
 absl::Status Relocator::Copy(absl::Span<const Relocation> moves) {
   for (const Relocation& move : moves) {
+    if (move.extents.empty()) continue;
+    const VgIndex through =
+        move.through.is_none() ? AliasOf(move.to) : move.through;
     const DevicePtr source = address_space_->AddressOf(move.vg);
-    const DevicePtr host = address_space_->AddressOf(move.through);
+    const DevicePtr host = address_space_->AddressOf(through);
     for (const OffsetInterval& extent : move.extents) {
       const uint64_t offset_bytes = QuantaToBytes(extent.lo);
       const DriverResult result =
@@ -57,31 +137,63 @@ absl::Status Relocator::Copy(absl::Span<const Relocation> moves) {
   return absl::OkStatus();
 }
 
-absl::Status Relocator::Relocate(absl::Span<const Relocation> moves) {
-  if (moves.empty()) return absl::OkStatus();
-  absl::Status status = Copy(moves);
-  if (status.ok()) {
-    status = ToStatus(driver_->EventRecord(event_, stream_), "cuEventRecord");
-  }
-  if (status.ok()) {
-    // The host itself confirms the copies: remapping is ordered by nothing
-    // else.
-    status = ToStatus(driver_->EventSynchronize(event_), "cuEventSynchronize");
-  }
-  if (!status.ok()) {
-    // Copies already queued may still be writing to the hosts. Nobody may be
-    // given those bytes before they are done.
-    driver_->StreamSynchronize(stream_);
-    return status;
-  }
+absl::Status Relocator::ConfirmCopies() {
+  const absl::Status status =
+      ToStatus(driver_->EventRecord(event_, stream_), "cuEventRecord");
+  if (!status.ok()) return status;
+  // The host itself confirms the copies: remapping is ordered by nothing else.
+  return ToStatus(driver_->EventSynchronize(event_), "cuEventSynchronize");
+}
+
+absl::Status Relocator::Remap(absl::Span<const Relocation> moves) {
+  // In one change, so that either all is undone or nothing has to be.
   changes_.clear();
   for (const Relocation& move : moves) {
-    MappingChange change;
-    change.vg = move.vg;
-    change.to = move.to;
-    changes_.push_back(change);
+    changes_.push_back(Change(move.vg, move.to));
+  }
+  for (const Alias& alias : aliases_) {
+    changes_.push_back(Change(alias.vg, GranuleId()));
   }
   return mappings_->Apply(changes_);
+}
+
+bool Relocator::WaitForCopiesInFlight() {
+  for (int i = 0; i < kTriesOnTheWayBack; ++i) {
+    if (driver_->StreamSynchronize(stream_) == DriverResult::kSuccess) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void Relocator::DropAliases(bool copies_have_ended, const absl::Status& cause) {
+  const std::vector<VgIndex>& lost = mappings_->lost_vgs();
+  for (const Alias& alias : aliases_) {
+    if (alias.vg.is_none()) continue;  // never taken
+    // What the mapping table has lost is nobody's any more.
+    if (std::find(lost.begin(), lost.end(), alias.vg) != lost.end()) continue;
+    const bool is_mapped = !mappings_->granule(alias.vg).is_none();
+    if (!is_mapped || (copies_have_ended && UnmapAlias(alias.vg))) {
+      GiveBack(alias.vg);
+    } else {
+      mappings_->Abandon(alias.vg, cause);
+    }
+  }
+}
+
+bool Relocator::UnmapAlias(VgIndex vg) {
+  const MappingChange unmap = Change(vg, GranuleId());
+  for (int i = 0; i < kTriesOnTheWayBack; ++i) {
+    if (mappings_->Apply({unmap}).ok()) return true;
+  }
+  return false;
+}
+
+void Relocator::GiveBack(VgIndex vg) {
+  VgRange range;
+  range.first = vg;
+  range.count = 1;
+  address_space_->Give(range);
 }
 
 }  // namespace firn

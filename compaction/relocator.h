@@ -21,11 +21,14 @@
 
 namespace firn {
 
-// `vg` shall be mapped to `to`, with the contents of `extents`.
+// `vg` shall be mapped to `to`, with the contents of `extents`. A granule of
+// any kind will do: to one of host memory `vg` is spilled, and from it brought
+// back.
 struct Relocation {
   VgIndex vg;
   GranuleId to;
-  // A virtual granule mapped to `to`: the copy is written through it.
+  // A virtual granule mapped to `to`: the copy is written through it. None: an
+  // address is taken and mapped to `to` for the time of the move.
   VgIndex through;
   absl::Span<const OffsetInterval> extents;
 };
@@ -36,15 +39,19 @@ class Relocator {
   // Creates the background stream and its event. Does not own its arguments,
   // which must outlive it.
   static absl::StatusOr<std::unique_ptr<Relocator>> Create(
-      Driver* driver, const AddressSpace* address_space,
-      MappingTable* mappings);
+      Driver* driver, AddressSpace* address_space, MappingTable* mappings);
   ~Relocator();
   Relocator(const Relocator&) = delete;
   Relocator& operator=(const Relocator&) = delete;
 
   // Makes all of `moves`, or none: after an error every virtual granule is
   // mapped to what it was, with its contents intact; only bytes of the hosts
-  // that nobody uses may have been written.
+  // that nobody uses may have been written. ResourceExhausted if no address is
+  // left for a move without a host, or no mapping in the table's budget.
+  //
+  // An address that was taken goes back, whatever happens; but one that cannot
+  // be unmapped is the mapping table's lost one from then on, and what it
+  // reaches is quarantined.
   //
   // The caller has proved that no work uses the moved virtual granules, nor
   // will until this returns, that the extents of the hosts are free, and that
@@ -52,16 +59,37 @@ class Relocator {
   absl::Status Relocate(absl::Span<const Relocation> moves);
 
  private:
-  Relocator(Driver* driver, const AddressSpace* address_space,
-            MappingTable* mappings, StreamHandle stream, EventHandle event);
+  // An address through which copies are written to a granule.
+  struct Alias {
+    GranuleId granule;
+    VgIndex vg;
+  };
 
+  Relocator(Driver* driver, AddressSpace* address_space, MappingTable* mappings,
+            StreamHandle stream, EventHandle event);
+
+  // Steps of Relocate. The first takes and maps an alias for each host that
+  // something is to be copied to, and none stands for.
+  absl::Status MapAliases(absl::Span<const Relocation> moves);
   absl::Status Copy(absl::Span<const Relocation> moves);
+  absl::Status ConfirmCopies();
+  absl::Status Remap(absl::Span<const Relocation> moves);
+
+  // The way back, after `cause`.
+  bool WaitForCopiesInFlight();
+  void DropAliases(bool copies_have_ended, const absl::Status& cause);
+  bool UnmapAlias(VgIndex vg);
+  void GiveBack(VgIndex vg);
+
+  // None if `granule` has no alias.
+  VgIndex AliasOf(GranuleId granule) const;
 
   Driver* const driver_;
-  const AddressSpace* const address_space_;
+  AddressSpace* const address_space_;
   MappingTable* const mappings_;
   const StreamHandle stream_;
   const EventHandle event_;
+  std::vector<Alias> aliases_;          // of the moves being made, by granule
   std::vector<MappingChange> changes_;  // scratch
 };
 

@@ -4,155 +4,325 @@
 #include "firn/vmm/granule_store.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "firn/vmm/driver_status.h"
 
 namespace firn {
+namespace {
 
-AllocationProp MovableProp(int device_ordinal) {
-  AllocationProp prop;
-  prop.type = AllocationType::kPinned;
-  prop.location.type = LocationType::kDevice;
-  prop.location.id = device_ordinal;
-  return prop;
+// With marks that make sense together.
+GranuleStoreOptions Settled(GranuleStoreOptions options) {
+  if (options.movable.type == AllocationType::kInvalid) {
+    options.low_water_granules = 0;
+  }
+  options.high_water_granules =
+      std::max(options.high_water_granules, options.low_water_granules);
+  return options;
 }
 
-GranuleStore::GranuleStore(Driver* driver, AllocationProp prop,
-                           uint64_t granule_bytes, uint32_t budget_granules)
-    : driver_(driver),
-      prop_(prop),
-      granule_bytes_(granule_bytes),
-      budget_granules_(budget_granules) {}
+}  // namespace
+
+GranuleStore::GranuleStore(Driver* driver, GranuleStoreOptions options)
+    : driver_(driver), options_(Settled(std::move(options))) {}
 
 GranuleStore::~GranuleStore() {
-  for (size_t i = 0; i < handles_.size(); ++i) {
-    if (state_[i] != State::kReleased) driver_->MemRelease(handles_[i]);
-  }
-}
-
-DriverResult GranuleStore::CreateOne(GranuleId* granule) {
-  PhysicalHandle handle = 0;
-  const DriverResult result =
-      driver_->MemCreate(&handle, granule_bytes_, &prop_, 0);
-  if (result != DriverResult::kSuccess) return result;
-  if (unused_ids_.empty()) {
-    *granule = GranuleId(handles_.size());
-    handles_.push_back(handle);
-    state_.push_back(State::kOut);
-  } else {
-    *granule = unused_ids_.back();
-    unused_ids_.pop_back();
-    handles_[granule->value()] = handle;
-    state_[granule->value()] = State::kOut;
-  }
-  ++held_granules_;
-  ++created_total_;
-  return result;
-}
-
-DriverResult GranuleStore::ReleaseOne(GranuleId granule) {
-  const DriverResult result = driver_->MemRelease(handles_[granule.value()]);
-  if (result != DriverResult::kSuccess) return result;
-  handles_[granule.value()] = 0;
-  state_[granule.value()] = State::kReleased;
-  unused_ids_.push_back(granule);
-  --held_granules_;
-  ++released_total_;
-  return result;
-}
-
-absl::Status GranuleStore::AcquireAtMost(uint32_t count,
-                                         Acquisition* acquisition) {
-  // Created granules stay behind the cached ones, so that GiveBack can tell
-  // them apart: an acquisition that has created takes nothing from the cache.
-  while (count > 0 && acquisition->created == 0 && !cache_.empty()) {
-    const GranuleId granule = cache_.back();
-    cache_.pop_back();
-    state_[granule.value()] = State::kOut;
-    acquisition->granules.push_back(granule);
-    --count;
-  }
-  while (count > 0 && held_granules_ < budget_granules_) {
-    GranuleId granule;
-    const DriverResult result = CreateOne(&granule);
-    if (result == DriverResult::kOutOfMemory) return absl::OkStatus();
-    if (result != DriverResult::kSuccess) {
-      return ToStatus(result, "cuMemCreate",
-                      absl::StrCat(granule_bytes_, " bytes"));
+  for (uint32_t i = 0; i < records_.id_limit(); ++i) {
+    const GranuleId granule(i);
+    if (records_.contains(granule)) {
+      driver_->MemRelease(records_[granule].handle);
     }
-    acquisition->granules.push_back(granule);
-    ++acquisition->created;
-    --count;
   }
+}
+
+const AllocationProp& GranuleStore::PropOf(GranuleKind kind) const {
+  if (kind == GranuleKind::kHost) return options_.host;
+  return kind == GranuleKind::kExportable ? options_.exportable
+                                          : options_.movable;
+}
+
+uint32_t GranuleStore::BudgetOf(GranuleKind kind) const {
+  return kind == GranuleKind::kHost ? options_.host_budget_granules
+                                    : options_.budget_granules;
+}
+
+GranuleStore::Account* GranuleStore::AccountOf(GranuleKind kind) {
+  if (kind == GranuleKind::kImported) return &imported_;
+  return kind == GranuleKind::kHost ? &host_ : &device_;
+}
+
+void GranuleStore::PublishFigures() {
+  held_granules_.store(device_.held, std::memory_order_relaxed);
+  cached_granules_.store(CacheOf(GranuleKind::kMovable)->granules,
+                         std::memory_order_relaxed);
+}
+
+// --- The fast path ---
+
+GranuleId GranuleStore::TakeNewest(GranuleKind kind) {
+  GranuleList* const cache = CacheOf(kind);
+  const GranuleId granule = cache->front;
+  if (granule.is_none()) return granule;
+  records_.Unlink(cache, granule);
+  MarkOut(&records_[granule]);
+  return granule;
+}
+
+void GranuleStore::MarkOut(StoredGranule* record) {
+  record->state = GranuleState::kOut;
+  if (record->kind == GranuleKind::kExportable &&
+      options_.exportable.alloc_flags.gpu_direct_rdma_capable != 0) {
+    record->sharing = GranuleSharing::kAssumed;
+  }
+}
+
+void GranuleStore::TakeBack(GranuleId granule, absl::Time cached_since) {
+  StoredGranule& record = records_[granule];
+  if (record.sharing != GranuleSharing::kPrivate ||
+      record.kind == GranuleKind::kImported) {
+    Retire(granule);
+    return;
+  }
+  record.state = GranuleState::kCached;
+  records_.LinkFront(CacheOf(record.kind), granule, cached_since);
+}
+
+void GranuleStore::Retire(GranuleId granule) {
+  records_[granule].state = GranuleState::kRetiring;
+  records_.LinkBack(&retiring_, granule, absl::InfiniteFuture());
+}
+
+void GranuleStore::LeaveList(GranuleId granule) {
+  const StoredGranule& record = records_[granule];
+  if (record.state == GranuleState::kCached) {
+    records_.Unlink(CacheOf(record.kind), granule);
+  } else if (record.state == GranuleState::kRetiring) {
+    records_.Unlink(&retiring_, granule);
+  }
+}
+
+GranuleId GranuleStore::Get() {
+  GranuleId granule;
+  bool ask = false;
+  {
+    MutexLock lock(&mutex_);
+    granule = TakeNewest(GranuleKind::kMovable);
+    PublishFigures();
+    ask = NeedsMaintenance();
+  }
+  if (ask) AskForMaintenance();
+  return granule;
+}
+
+void GranuleStore::Put(GranuleId granule) {
+  bool ask = false;
+  {
+    MutexLock lock(&mutex_);
+    if (!records_.contains(granule) ||
+        records_[granule].state != GranuleState::kOut) {
+      return;
+    }
+    TakeBack(granule, absl::InfiniteFuture());
+    PublishFigures();
+    ask = NeedsMaintenance();
+  }
+  if (ask) AskForMaintenance();
+}
+
+bool GranuleStore::NeedsMaintenance() {
+  if (maintenance_asked_ || maintenance_wanted_ == nullptr) return false;
+  bool needed =
+      retiring_.granules > 0 ||
+      (CacheOf(GranuleKind::kMovable)->granules + refilling_granules_ <
+           options_.low_water_granules &&
+       device_.held < options_.budget_granules);
+  for (const GranuleList& cache : caches_) {
+    needed = needed || cache.granules > options_.high_water_granules;
+  }
+  maintenance_asked_ = needed;
+  return needed;
+}
+
+void GranuleStore::AskForMaintenance() {
+  std::shared_ptr<const std::function<void()>> wanted;
+  {
+    MutexLock lock(&mutex_);
+    wanted = maintenance_wanted_;
+  }
+  if (wanted != nullptr) (*wanted)();
+}
+
+void GranuleStore::SetMaintenanceWanted(std::function<void()> wanted) {
+  std::shared_ptr<const std::function<void()>> shared;
+  if (wanted != nullptr) {
+    shared = std::make_shared<const std::function<void()>>(std::move(wanted));
+  }
+  MutexLock lock(&mutex_);
+  maintenance_wanted_ = std::move(shared);
+  maintenance_asked_ = false;
+}
+
+// --- Sharing ---
+
+void GranuleStore::SetShared(GranuleId granule) {
+  StoredGranule& record = records_[granule];
+  record.sharing = GranuleSharing::kKnown;
+  if (record.state == GranuleState::kCached) {
+    // Told late, but it must not be given out again.
+    LeaveList(granule);
+    Retire(granule);
+    PublishFigures();
+  } else if (record.state == GranuleState::kReleasing &&
+             record.if_refused == GranuleState::kCached) {
+    record.if_refused = GranuleState::kRetiring;
+  }
+}
+
+absl::Status GranuleStore::CheckExportable(GranuleId granule) const {
+  if (records_.contains(granule) &&
+      records_[granule].kind == GranuleKind::kExportable) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "granule ", granule.value(),
+      " was not created to be exported: nobody else may hold on to it"));
+}
+
+absl::Status GranuleStore::Export(GranuleId granule, ShareableHandleType type,
+                                  void* shareable) {
+  PhysicalHandle handle = 0;
+  {
+    MutexLock lock(&mutex_);
+    if (absl::Status status = CheckExportable(granule); !status.ok()) {
+      return status;
+    }
+    if (records_[granule].state != GranuleState::kOut) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("granule ", granule.value(), " is not given out"));
+    }
+    handle = records_[granule].handle;
+  }
+  const DriverResult result =
+      driver_->MemExportToShareableHandle(shareable, handle, type, 0);
+  if (result != DriverResult::kSuccess) {
+    return ToStatus(result, "cuMemExportToShareableHandle");
+  }
+  MutexLock lock(&mutex_);
+  SetShared(granule);
   return absl::OkStatus();
 }
 
-void GranuleStore::GiveBack(const Acquisition& acquisition) {
-  const size_t from_cache = acquisition.granules.size() - acquisition.created;
-  // In reverse, so that the cache is as it was.
-  for (size_t i = acquisition.granules.size(); i-- > 0;) {
-    const GranuleId granule = acquisition.granules[i];
-    if (state_[granule.value()] == State::kQuarantined) continue;
-    if (i >= from_cache && ReleaseOne(granule) == DriverResult::kSuccess) {
-      continue;
-    }
-    Cache(granule);
+absl::Status GranuleStore::MarkShared(GranuleId granule) {
+  MutexLock lock(&mutex_);
+  if (absl::Status status = CheckExportable(granule); !status.ok()) {
+    return status;
   }
+  SetShared(granule);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<GranuleId> GranuleStore::Import(void* shareable,
+                                               ShareableHandleType type) {
+  PhysicalHandle handle = 0;
+  const DriverResult result =
+      driver_->MemImportFromShareableHandle(&handle, shareable, type);
+  if (result != DriverResult::kSuccess) {
+    return ToStatus(result, "cuMemImportFromShareableHandle");
+  }
+  MutexLock lock(&mutex_);
+  const GranuleId granule = records_.Add(handle, GranuleKind::kImported);
+  ++imported_.held;
+  ++imported_total_;
+  return granule;
 }
 
 void GranuleStore::Quarantine(GranuleId granule) {
-  State& state = state_[granule.value()];
-  if (state == State::kReleased || state == State::kQuarantined) return;
-  if (state == State::kCached) {
-    cache_.erase(std::find(cache_.begin(), cache_.end(), granule));
+  MutexLock lock(&mutex_);
+  if (!records_.contains(granule)) return;
+  StoredGranule& record = records_[granule];
+  if (record.state == GranuleState::kQuarantined) return;
+  if (record.state == GranuleState::kReleasing) {
+    record.if_refused = GranuleState::kQuarantined;
+    return;
   }
-  state = State::kQuarantined;
+  LeaveList(granule);
+  record.state = GranuleState::kQuarantined;
   ++quarantined_granules_;
+  PublishFigures();
 }
 
-void GranuleStore::Cache(GranuleId granule) {
-  if (state_[granule.value()] == State::kQuarantined) return;
-  state_[granule.value()] = State::kCached;
-  cache_.push_back(granule);
+// --- Figures ---
+
+PhysicalHandle GranuleStore::handle(GranuleId granule) const {
+  MutexLock lock(&mutex_);
+  return records_[granule].handle;
 }
 
-absl::StatusOr<uint32_t> GranuleStore::ReleaseCached(uint32_t keep_granules) {
-  uint32_t released = 0;
-  while (!cache_.empty() && held_granules_ > keep_granules) {
-    const DriverResult result = ReleaseOne(cache_.back());
-    if (result != DriverResult::kSuccess) {
-      return ToStatus(result, "cuMemRelease",
-                      absl::StrCat("after ", released, " granules"));
-    }
-    cache_.pop_back();
-    ++released;
-  }
-  return released;
+GranuleKind GranuleStore::kind(GranuleId granule) const {
+  MutexLock lock(&mutex_);
+  return records_[granule].kind;
 }
 
-absl::Status GranuleStore::CheckInvariants() const {
-  uint32_t out = 0;
-  uint32_t cached = 0;
-  uint32_t quarantined = 0;
-  for (const State state : state_) {
-    if (state == State::kOut) ++out;
-    if (state == State::kQuarantined) ++quarantined;
-    if (state == State::kCached) ++cached;
-  }
-  if (held_granules_ > budget_granules_) {
-    return absl::InternalError(absl::StrCat(
-        "I9: ", held_granules_, " granules held, budget ", budget_granules_));
-  }
-  if (cached != cache_.size() || quarantined != quarantined_granules_ ||
-      out + cached + quarantined != held_granules_ ||
-      created_total_ != held_granules_ + released_total_) {
-    return absl::InternalError(
-        absl::StrCat("I11: created ", created_total_, ", out ", out,
-                     ", cached ", cache_.size(), ", held ", held_granules_,
-                     ", released ", released_total_));
-  }
-  return absl::OkStatus();
+uint32_t GranuleStore::held_host_granules() const {
+  MutexLock lock(&mutex_);
+  return host_.held;
+}
+
+uint32_t GranuleStore::quarantined_granules() const {
+  MutexLock lock(&mutex_);
+  return quarantined_granules_;
+}
+
+uint32_t GranuleStore::retiring_granules() const {
+  MutexLock lock(&mutex_);
+  return retiring_.granules;
+}
+
+uint64_t GranuleStore::possibly_held_elsewhere_total() const {
+  MutexLock lock(&mutex_);
+  return possibly_held_elsewhere_total_;
+}
+
+uint64_t GranuleStore::created_total() const {
+  MutexLock lock(&mutex_);
+  return created_total_;
+}
+
+uint64_t GranuleStore::imported_total() const {
+  MutexLock lock(&mutex_);
+  return imported_total_;
+}
+
+uint64_t GranuleStore::released_total() const {
+  MutexLock lock(&mutex_);
+  return released_total_;
+}
+
+uint32_t GranuleStore::id_limit() const {
+  MutexLock lock(&mutex_);
+  return records_.id_limit();
+}
+
+bool GranuleStore::is_cached(GranuleId granule) const {
+  MutexLock lock(&mutex_);
+  return records_[granule].state == GranuleState::kCached;
+}
+
+bool GranuleStore::is_quarantined(GranuleId granule) const {
+  MutexLock lock(&mutex_);
+  return records_[granule].state == GranuleState::kQuarantined;
+}
+
+bool GranuleStore::is_held(GranuleId granule) const {
+  MutexLock lock(&mutex_);
+  return records_.contains(granule);
+}
+
+bool GranuleStore::is_shared(GranuleId granule) const {
+  MutexLock lock(&mutex_);
+  return records_[granule].sharing != GranuleSharing::kPrivate ||
+         records_[granule].kind == GranuleKind::kImported;
 }
 
 }  // namespace firn

@@ -1,110 +1,303 @@
 // Copyright 2026 The firn Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Physical memory: creates granules, caches the unmapped ones, gives them back
-// to the driver on trim, and owns the budget. Knows nothing of addresses.
+// Physical memory: creates granules in bulk and ahead of need, caches the
+// unmapped ones, gives them back to the driver, and owns the budgets. Knows
+// nothing of addresses.
 
 #ifndef FIRN_VMM_GRANULE_STORE_H_
 #define FIRN_VMM_GRANULE_STORE_H_
 
+#include <array>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "firn/vmm/driver.h"
+#include "firn/vmm/mutex.h"
+#include "firn/vmm/stored_granules.h"
 #include "firn/vmm/units.h"
 
 namespace firn {
 
-// The properties of memory that may move: no shareable handle type and not
-// RDMA-capable, so that nobody outside can hold on to a granule.
-AllocationProp MovableProp(int device_ordinal);
+struct GranuleStoreOptions {
+  uint64_t granule_bytes = 0;
+  // Most granules held of device memory (kMovable and kExportable together) and
+  // of host memory. What is imported is its owner's, and counts for neither.
+  uint32_t budget_granules = 0;
+  uint32_t host_budget_granules = 0;
+  // How each kind is created (vmm/allocation_props.h). A kind whose type is
+  // kInvalid cannot be had.
+  AllocationProp movable;
+  AllocationProp exportable;
+  AllocationProp host;
+  // Maintain() creates movable granules while the cache has fewer than
+  // `low_water_granules`, and releases what the cache of a kind has beyond
+  // `high_water_granules` (not less than the low-water mark) or has had for
+  // longer than `max_idle` (but for the low-water mark).
+  uint32_t low_water_granules = 0;
+  uint32_t high_water_granules = std::numeric_limits<uint32_t>::max();
+  absl::Duration max_idle = absl::InfiniteDuration();
+};
 
 // Granules taken from the store for one operation: first those that came from
-// the cache, then those created for it.
+// the cache, then those created for it, which move up when it grows.
 struct Acquisition {
   std::vector<GranuleId> granules;
   uint32_t created = 0;
 };
 
-// Thread safety: none; guarded by its owner.
+// What Maintain() did.
+struct MaintenanceReport {
+  uint32_t created_granules = 0;
+  uint32_t released_granules = 0;
+};
+
+// Thread safety: all methods may be called from any thread. Its lock is held
+// during no driver call that creates or releases, and is the last one taken
+// but for the driver's own.
 //
 // Invariants:
-//   (I6)  a granule in the cache has no mapping (the owner returns no other);
-//   (I9)  held granules never exceed the budget;
-//   (I11) handles created = given out + cached + quarantined + released.
+//   (I6)  a granule in the cache has no mapping (the owner puts back no other);
+//   (I9)  held granules never exceed their budget, not even while they are
+//         being created;
+//   (I11) handles created = given out + cached + retiring + being released +
+//         quarantined + released, for created and imported ones together;
+//   (I13) a granule that was ever exported or marked as shared never enters the
+//         cache: it retires, and once released counts as possibly still held
+//         by whoever imported or registered it.
 class GranuleStore {
  public:
   // Does not own `driver`, which must outlive this object.
-  GranuleStore(Driver* driver, AllocationProp prop, uint64_t granule_bytes,
-               uint32_t budget_granules);
+  GranuleStore(Driver* driver, GranuleStoreOptions options);
   // Releases every handle it still holds. Nothing may be mapped any more.
   ~GranuleStore();
   GranuleStore(const GranuleStore&) = delete;
   GranuleStore& operator=(const GranuleStore&) = delete;
 
-  // Adds up to `count` granules to `acquisition`: cached ones, then new ones
-  // while budget and device allow. Getting fewer is no error. Any other
-  // refusal of the driver is; what had been acquired stays acquired.
-  absl::Status AcquireAtMost(uint32_t count, Acquisition* acquisition);
-  // Undoes it: cached ones go back to the cache, created ones to the driver
-  // (or, where it refuses, to the cache).
-  void GiveBack(const Acquisition& acquisition);
-  // Takes a granule without mappings into the cache.
-  void Cache(GranuleId granule);
+  // --- The fast path: no driver call, no heap allocation ---
+
+  // A movable granule from the cache, the one that was put there last; none if
+  // the cache is empty.
+  GranuleId Get() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Takes back a granule without mappings: into the cache of its kind, or, if
+  // it was ever shared or is imported, among those that the next Maintain or
+  // ReleaseCached releases. Never releases anything itself. A quarantined
+  // granule stays where it is, and one that is not given out as it is.
+  void Put(GranuleId granule) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // --- Getting more ---
+
+  // Adds up to `count` granules of `kind` (not kImported) to `acquisition`:
+  // cached ones, then new ones while budget and device allow. Getting fewer is
+  // no error: what retires, and caches of other kinds, take their part of the
+  // budget until ReleaseCached. Any other refusal of the driver is one; what
+  // had been acquired stays acquired. Where it would get too few, it waits for
+  // what other threads are refilling or releasing. Unimplemented if the store
+  // has no such kind.
+  absl::Status AcquireAtMost(uint32_t count, Acquisition* acquisition,
+                             GranuleKind kind = GranuleKind::kMovable)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Undoes it, if nobody has heard of these granules yet: cached ones go back
+  // to the cache, as it was; created ones to the driver (or, where it refuses,
+  // to the cache). So RDMA-capable ones have not been shared by being acquired;
+  // what was exported or marked has, and retires.
+  void GiveBack(const Acquisition& acquisition) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // --- Sharing (I13) ---
+
+  // Writes a shareable handle of an exportable granule, which must stay given
+  // out meanwhile, to `shareable` (see Driver::MemExportToShareableHandle).
+  // FailedPrecondition for other kinds: a movable one may not be held by
+  // anybody else.
+  absl::Status Export(GranuleId granule, ShareableHandleType type,
+                      void* shareable) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The granule was registered with somebody that the driver does not tell us
+  // of. FailedPrecondition unless it is exportable. (RDMA-capable granules
+  // count as marked once they are given out, since nobody tells who registers
+  // their addresses.)
+  absl::Status MarkShared(GranuleId granule) ABSL_LOCKS_EXCLUDED(mutex_);
+  // A granule of another owner, given out; goes back with Put. Nothing tells
+  // how large it is: mapping it fails unless it has `granule_bytes`.
+  absl::StatusOr<GranuleId> Import(void* shareable, ShareableHandleType type)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // --- Giving back ---
+
   // Keeps a granule from everybody for good: an address that was lost may still
   // reach it. It counts as held. Does nothing if it is released already.
-  void Quarantine(GranuleId granule);
+  void Quarantine(GranuleId granule) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Releases what retires, then cached granules of device memory, the oldest
+  // first, until at most `keep_granules` are held. Returns how many went. On
+  // failure the rest stays.
+  absl::StatusOr<uint32_t> ReleaseCached(uint32_t keep_granules)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Brings the cache between its marks: see GranuleStoreOptions. `now` is the
+  // time of the caller's clock, from which the ages of cached granules are
+  // counted: those found unaged get it. Makes no driver call if there is
+  // nothing to do. Fails with the driver's first refusal, but for
+  // OUT_OF_MEMORY, which ends a refill; done is done.
+  absl::StatusOr<MaintenanceReport> Maintain(absl::Time now)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // `wanted` is called, without the lock, by the first call that leaves
+  // something for Maintain to do: the cache below its low-water mark while the
+  // budget has room, or something to release; then not again before the next
+  // Maintain has begun, nor, where the driver cut that one short, before the
+  // one after it. Replaces what was set before, of which a last call may still
+  // be under way.
+  void SetMaintenanceWanted(std::function<void()> wanted)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Releases cached granules until at most `keep_granules` are held in all.
-  // Returns how many went. On failure the rest stays cached.
-  absl::StatusOr<uint32_t> ReleaseCached(uint32_t keep_granules);
+  // --- Figures ---
 
-  PhysicalHandle handle(GranuleId granule) const {
-    return handles_[granule.value()];
+  PhysicalHandle handle(GranuleId granule) const ABSL_LOCKS_EXCLUDED(mutex_);
+  GranuleKind kind(GranuleId granule) const ABSL_LOCKS_EXCLUDED(mutex_);
+  uint64_t granule_bytes() const { return options_.granule_bytes; }
+  uint32_t budget_granules() const { return options_.budget_granules; }
+  // Of device memory, those being created included.
+  uint32_t held_granules() const {
+    return held_granules_.load(std::memory_order_relaxed);
   }
-  uint64_t granule_bytes() const { return granule_bytes_; }
-  uint32_t budget_granules() const { return budget_granules_; }
-  uint32_t held_granules() const { return held_granules_; }
+  uint32_t held_host_granules() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Movable ones in the cache.
   uint32_t cached_granules() const {
-    return static_cast<uint32_t>(cache_.size());
+    return cached_granules_.load(std::memory_order_relaxed);
   }
-  uint32_t quarantined_granules() const { return quarantined_granules_; }
+  uint32_t quarantined_granules() const ABSL_LOCKS_EXCLUDED(mutex_);
+  uint32_t retiring_granules() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Released, but exported or registered before.
+  uint64_t possibly_held_elsewhere_total() const ABSL_LOCKS_EXCLUDED(mutex_);
+  uint64_t created_total() const ABSL_LOCKS_EXCLUDED(mutex_);
+  uint64_t imported_total() const ABSL_LOCKS_EXCLUDED(mutex_);
+  uint64_t released_total() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Ids run below this number.
-  uint32_t id_limit() const { return static_cast<uint32_t>(handles_.size()); }
-  bool is_cached(GranuleId granule) const {
-    return state_[granule.value()] == State::kCached;
-  }
-  bool is_quarantined(GranuleId granule) const {
-    return state_[granule.value()] == State::kQuarantined;
-  }
-  bool is_held(GranuleId granule) const {
-    return state_[granule.value()] != State::kReleased;
-  }
-  uint64_t created_total() const { return created_total_; }
-  uint64_t released_total() const { return released_total_; }
+  uint32_t id_limit() const ABSL_LOCKS_EXCLUDED(mutex_);
+  bool is_cached(GranuleId granule) const ABSL_LOCKS_EXCLUDED(mutex_);
+  bool is_quarantined(GranuleId granule) const ABSL_LOCKS_EXCLUDED(mutex_);
+  bool is_held(GranuleId granule) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether it was ever exported or marked as shared, or is imported: it must
+  // never move, nor take anything in.
+  bool is_shared(GranuleId granule) const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  absl::Status CheckInvariants() const;
+  // Internal, quoting the invariant's number, if one is broken.
+  absl::Status CheckInvariants() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  enum class State : uint8_t { kReleased, kCached, kOut, kQuarantined };
+  // Granules of one budget, or imported ones.
+  struct Account {
+    uint32_t held = 0;  // all there are, and those being created
+    uint32_t creating = 0;
+    uint32_t releasing = 0;
+  };
+  // What is to be released: all that retires, and either cached granules until
+  // no more than `keep_granules` are held, or what is beyond the marks at the
+  // time `now`.
+  struct ReleaseGoal {
+    bool by_marks = false;
+    uint32_t keep_granules = 0;
+    absl::Time now;
+  };
+  struct Leaving {
+    GranuleId granule;
+    PhysicalHandle handle = 0;
+    bool released = false;
+  };
+  // Those of device memory and of host memory: all kinds but the last.
+  static constexpr size_t kCachedKinds = 3;
 
-  DriverResult CreateOne(GranuleId* granule);
-  DriverResult ReleaseOne(GranuleId granule);
+  const AllocationProp& PropOf(GranuleKind kind) const;
+  uint32_t BudgetOf(GranuleKind kind) const;
+  Account* AccountOf(GranuleKind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  GranuleList* CacheOf(GranuleKind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return &caches_[static_cast<size_t>(kind)];
+  }
+  // Brings what is read without the lock up to date.
+  void PublishFigures() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  GranuleId TakeNewest(GranuleKind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void MarkOut(StoredGranule* record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TakeBack(GranuleId granule, absl::Time cached_since)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Retire(GranuleId granule) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LeaveList(GranuleId granule) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetShared(GranuleId granule) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckExportable(GranuleId granule) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // Creation: a share of the budget, the driver's calls, and what came of them.
+  uint32_t Reserve(GranuleKind kind, uint32_t count)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  DriverResult CreateHandles(GranuleKind kind, uint32_t count,
+                             std::vector<PhysicalHandle>* handles)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  void EndReservation(GranuleKind kind, uint32_t reserved, size_t created)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint32_t TakeCached(uint32_t count, GranuleKind kind,
+                      Acquisition* acquisition)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether others are about to add to the cache of this kind or to leave
+  // something of its budget.
+  bool MoreMayCome(GranuleKind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes what there is in the cache and reserves what is then missing, as far
+  // as the budget goes; waits while both are nothing but more may come.
+  uint32_t TakeOrReserve(GranuleKind kind, bool may_create, uint32_t* missing,
+                         Acquisition* acquisition) ABSL_LOCKS_EXCLUDED(mutex_);
+  DriverResult Refill(uint32_t* created) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Release: granules leave their lists, the driver's calls, and the outcome.
+  void StartRelease(GranuleId granule, GranuleState if_refused,
+                    std::vector<Leaving>* leaving)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FinishRelease(const std::vector<Leaving>& leaving)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  GranuleId NextToRelease(const ReleaseGoal& goal)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  DriverResult ReleaseTowards(const ReleaseGoal& goal, uint32_t* released)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Whether maintenance is to be asked for now; if so, the caller does it when
+  // it has left the lock.
+  bool NeedsMaintenance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AskForMaintenance() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // The parts of CheckInvariants: the lists, what each record says, and the
+  // sums over all of them.
+  absl::Status CheckLists() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckRecord(GranuleId granule) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckSums() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Driver* const driver_;
-  const AllocationProp prop_;
-  const uint64_t granule_bytes_;
-  const uint32_t budget_granules_;
-  std::vector<PhysicalHandle> handles_;  // by id
-  std::vector<State> state_;             // by id
-  std::vector<GranuleId> cache_;
-  std::vector<GranuleId> unused_ids_;
-  uint32_t held_granules_ = 0;
-  uint32_t quarantined_granules_ = 0;
-  uint64_t created_total_ = 0;
-  uint64_t released_total_ = 0;
+  const GranuleStoreOptions options_;
+  mutable Mutex mutex_;
+  CondVar settled_;  // a refill or a release has ended
+  StoredGranules records_ ABSL_GUARDED_BY(mutex_);
+  // By kind.
+  std::array<GranuleList, kCachedKinds> caches_ ABSL_GUARDED_BY(mutex_);
+  GranuleList retiring_ ABSL_GUARDED_BY(mutex_);
+  Account device_ ABSL_GUARDED_BY(mutex_);
+  Account host_ ABSL_GUARDED_BY(mutex_);
+  Account imported_ ABSL_GUARDED_BY(mutex_);
+  uint32_t refilling_granules_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint32_t quarantined_granules_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t created_total_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t imported_total_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t released_total_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t possibly_held_elsewhere_total_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Shared, so that it can be called without the lock and be replaced.
+  std::shared_ptr<const std::function<void()>> maintenance_wanted_
+      ABSL_GUARDED_BY(mutex_);
+  bool maintenance_asked_ ABSL_GUARDED_BY(mutex_) = false;
+  std::atomic<uint32_t> held_granules_{0};
+  std::atomic<uint32_t> cached_granules_{0};
 };
 
 }  // namespace firn

@@ -4,6 +4,7 @@
 #include "firn/vmm/mapping_table.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,11 +13,19 @@
 namespace firn {
 namespace {
 
-// A driver may answer NOT_READY to set-access while other threads queue work:
-// worth a few more tries, not worth waiting for.
-constexpr int kNotReadyTries = 4;
-// Restoring a mapping is worth more than one try: giving up loses memory.
-constexpr int kRestoreTries = 3;
+// On the way back a call is worth more than one try: giving up loses memory.
+constexpr int kTriesOnTheWayBack = 3;
+
+// `call` until it succeeds, but for a few times only.
+template <typename Call>
+DriverResult Insist(Call call) {
+  DriverResult result = DriverResult::kUnknown;
+  for (int i = 0; i < kTriesOnTheWayBack && result != DriverResult::kSuccess;
+       ++i) {
+    result = call();
+  }
+  return result;
+}
 
 VgRange RangeOf(VgIndex first, size_t count) {
   VgRange range;
@@ -38,14 +47,18 @@ size_t RunLength(absl::Span<const MappingChange> changes, size_t begin,
   return end - begin;
 }
 
+std::string WhyLost(DriverResult result) {
+  return absl::StrCat("could not be restored (", DriverResultName(result), ")");
+}
+
 }  // namespace
 
 MappingTable::MappingTable(Driver* driver, const AddressSpace* address_space,
-                           GranuleStore* store, std::vector<AccessDesc> access)
+                           GranuleStore* store, MappingTableOptions options)
     : driver_(driver),
       address_space_(address_space),
       store_(store),
-      access_(std::move(access)) {}
+      options_(std::move(options)) {}
 
 MappingTable::~MappingTable() {
   // What was lost may be mapped or not: that the call may fail is no harm.
@@ -65,29 +78,15 @@ absl::Status MappingTable::Apply(absl::Span<const MappingChange> changes) {
             });
   const size_t needed = size_t{sorted_.back().vg.value()} + 1;
   if (entries_.size() < needed) entries_.resize(needed);
-  for (size_t i = 0; i < sorted_.size(); ++i) {
-    if (i > 0 && sorted_[i].vg == sorted_[i - 1].vg) {
-      return absl::InternalError(absl::StrCat(
-          "virtual granule ", sorted_[i].vg.value(), " changed twice at once"));
-    }
-    if (entries_[sorted_[i].vg.value()].lost) {
-      return absl::InternalError(
-          absl::StrCat("virtual granule ", sorted_[i].vg.value(),
-                       " was lost before: ", lost_status_.message()));
-    }
-  }
+  absl::Status status = Admit(sorted_);
+  if (!status.ok()) return status;
 
   size_t unmapped = 0;
   size_t mapped = 0;
-  absl::Status status;
-  DriverResult result = UnmapRuns(sorted_, &unmapped);
-  if (result != DriverResult::kSuccess) {
-    status = ToStatus(result, "cuMemUnmap");
-  } else if ((result = MapEach(sorted_, &mapped)) != DriverResult::kSuccess) {
-    status = ToStatus(result, "cuMemMap");
-  } else if ((result = SetAccessRuns(sorted_)) != DriverResult::kSuccess) {
-    status = ToStatus(result, "cuMemSetAccess");
-  }
+  status = UnmapRuns(sorted_, &unmapped);
+  if (status.ok()) status = MapEach(sorted_, &mapped);
+  if (status.ok()) status = SetAccessRuns(sorted_);
+  if (status.ok() && options_.verify_access) status = VerifyAccess(sorted_);
   if (!status.ok()) {
     RollBack(sorted_, unmapped, mapped, status);
     return status;
@@ -103,7 +102,32 @@ absl::Status MappingTable::Apply(absl::Span<const MappingChange> changes) {
   return absl::OkStatus();
 }
 
-DriverResult MappingTable::UnmapRuns(absl::Span<const MappingChange> changes,
+absl::Status MappingTable::Admit(
+    absl::Span<const MappingChange> changes) const {
+  uint64_t mapped_after = mapped_vgs_;
+  for (size_t i = 0; i < changes.size(); ++i) {
+    const VgIndex vg = changes[i].vg;
+    if (i > 0 && vg == changes[i - 1].vg) {
+      return absl::InternalError(absl::StrCat("virtual granule ", vg.value(),
+                                              " changed twice at once"));
+    }
+    const Entry& entry = entries_[vg.value()];
+    if (entry.lost) {
+      return absl::InternalError(
+          absl::StrCat("virtual granule ", vg.value(),
+                       " was lost before: ", lost_status_.message()));
+    }
+    // In this order, as what is mapped now is counted.
+    if (!changes[i].to.is_none()) ++mapped_after;
+    if (!entry.granule.is_none()) --mapped_after;
+  }
+  if (mapped_after <= options_.max_mapped_vgs) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      mapped_after, " virtual granules would be mapped, of at most ",
+      options_.max_mapped_vgs, "; ", mapped_vgs_, " are now"));
+}
+
+absl::Status MappingTable::UnmapRuns(absl::Span<const MappingChange> changes,
                                      size_t* unmapped) {
   const auto is_mapped = [this](const MappingChange& change) {
     return !entries_[change.vg.value()].granule.is_none();
@@ -117,13 +141,17 @@ DriverResult MappingTable::UnmapRuns(absl::Span<const MappingChange> changes,
     const DriverResult result =
         driver_->MemUnmap(address_space_->AddressOf(changes[*unmapped].vg),
                           run * address_space_->granule_bytes());
-    if (result != DriverResult::kSuccess) return result;
+    if (result != DriverResult::kSuccess) {
+      const absl::Status status = ToStatus(result, "cuMemUnmap");
+      RestoreGone(changes.subspan(*unmapped, run), status);
+      return status;
+    }
     *unmapped += run;
   }
-  return DriverResult::kSuccess;
+  return absl::OkStatus();
 }
 
-DriverResult MappingTable::MapEach(absl::Span<const MappingChange> changes,
+absl::Status MappingTable::MapEach(absl::Span<const MappingChange> changes,
                                    size_t* mapped) {
   for (; *mapped < changes.size(); ++*mapped) {
     const MappingChange& change = changes[*mapped];
@@ -131,24 +159,18 @@ DriverResult MappingTable::MapEach(absl::Span<const MappingChange> changes,
     const DriverResult result = driver_->MemMap(
         address_space_->AddressOf(change.vg), address_space_->granule_bytes(),
         0, store_->handle(change.to), 0);
-    if (result != DriverResult::kSuccess) return result;
+    if (result != DriverResult::kSuccess) return ToStatus(result, "cuMemMap");
   }
-  return DriverResult::kSuccess;
+  return absl::OkStatus();
 }
 
 DriverResult MappingTable::SetAccess(VgRange range) {
-  DriverResult result = DriverResult::kNotReady;
-  for (int i = 0; i < kNotReadyTries && result == DriverResult::kNotReady;
-       ++i) {
-    result =
-        driver_->MemSetAccess(address_space_->AddressOf(range.first),
-                              range.count * address_space_->granule_bytes(),
-                              access_.data(), access_.size());
-  }
-  return result;
+  return driver_->MemSetAccess(address_space_->AddressOf(range.first),
+                               range.count * address_space_->granule_bytes(),
+                               options_.access.data(), options_.access.size());
 }
 
-DriverResult MappingTable::SetAccessRuns(
+absl::Status MappingTable::SetAccessRuns(
     absl::Span<const MappingChange> changes) {
   const auto is_made = [](const MappingChange& change) {
     return !change.to.is_none();
@@ -160,36 +182,84 @@ DriverResult MappingTable::SetAccessRuns(
       continue;
     }
     const DriverResult result = SetAccess(RangeOf(changes[i].vg, run));
-    if (result != DriverResult::kSuccess) return result;
+    if (result != DriverResult::kSuccess) {
+      return ToStatus(result, "cuMemSetAccess");
+    }
     i += run;
   }
-  return DriverResult::kSuccess;
+  return absl::OkStatus();
+}
+
+absl::Status MappingTable::VerifyAccess(
+    absl::Span<const MappingChange> changes) const {
+  for (const MappingChange& change : changes) {
+    if (change.to.is_none()) continue;
+    for (const AccessDesc& wanted : options_.access) {
+      const absl::Status status = CheckAccess(change.vg, wanted);
+      if (!status.ok()) return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MappingTable::CheckAccess(VgIndex vg,
+                                       const AccessDesc& wanted) const {
+  AccessFlags flags = AccessFlags::kNone;
+  const DriverResult result = driver_->MemGetAccess(
+      &flags, &wanted.location, address_space_->AddressOf(vg));
+  if (result != DriverResult::kSuccess)
+    return ToStatus(result, "cuMemGetAccess");
+  if (flags == wanted.flags) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(
+      "the driver grants location ", wanted.location.id, " (type ",
+      static_cast<int32_t>(wanted.location.type), ") access ",
+      static_cast<int32_t>(flags), " to virtual granule ", vg.value(),
+      " instead of ", static_cast<int32_t>(wanted.flags)));
+}
+
+bool MappingTable::IsGone(VgIndex vg) const {
+  PhysicalHandle handle = 0;
+  const DriverResult result = Insist([&] {
+    return driver_->MemRetainAllocationHandle(&handle,
+                                              address_space_->AddressOf(vg));
+  });
+  if (result == DriverResult::kSuccess) {
+    Insist([&] { return driver_->MemRelease(handle); });
+  }
+  // The answer for an address that nothing is mapped to. Any other failure says
+  // nothing of this address: then the unmap is taken to have done nothing, as
+  // calls that fail do.
+  return result == DriverResult::kInvalidValue;
+}
+
+void MappingTable::RestoreGone(absl::Span<const MappingChange> run,
+                               const absl::Status& cause) {
+  for (const MappingChange& change : run) {
+    if (!IsGone(change.vg)) continue;
+    Restore(change.vg, entries_[change.vg.value()].granule, cause);
+  }
 }
 
 DriverResult MappingTable::UnmapForCertain(VgIndex vg) {
-  DriverResult result = DriverResult::kUnknown;
-  for (int i = 0; i < kRestoreTries && result != DriverResult::kSuccess; ++i) {
-    result = driver_->MemUnmap(address_space_->AddressOf(vg),
-                               address_space_->granule_bytes());
-  }
-  return result;
+  return Insist([&] {
+    return driver_->MemUnmap(address_space_->AddressOf(vg),
+                             address_space_->granule_bytes());
+  });
 }
 
-DriverResult MappingTable::Restore(VgIndex vg, GranuleId granule) {
-  const DevicePtr address = address_space_->AddressOf(vg);
-  const uint64_t bytes = address_space_->granule_bytes();
-  DriverResult result = DriverResult::kUnknown;
-  for (int i = 0; i < kRestoreTries; ++i) {
-    result = driver_->MemMap(address, bytes, 0, store_->handle(granule), 0);
-    if (result == DriverResult::kSuccess) break;
+void MappingTable::Restore(VgIndex vg, GranuleId granule,
+                           const absl::Status& cause) {
+  DriverResult result = Insist([&] {
+    return driver_->MemMap(address_space_->AddressOf(vg),
+                           address_space_->granule_bytes(), 0,
+                           store_->handle(granule), 0);
+  });
+  if (result == DriverResult::kSuccess) {
+    result = Insist([&] { return SetAccess(RangeOf(vg, 1)); });
+    if (result == DriverResult::kSuccess) return;
+    if (UnmapForCertain(vg) != DriverResult::kSuccess) MarkStuck(granule);
   }
-  if (result != DriverResult::kSuccess) return result;
-  for (int i = 0; i < kRestoreTries; ++i) {
-    result = SetAccess(RangeOf(vg, 1));
-    if (result == DriverResult::kSuccess) return result;
-  }
-  driver_->MemUnmap(address, bytes);
-  return result;
+  MarkLost(vg, WhyLost(result), cause);
 }
 
 void MappingTable::RollBack(absl::Span<const MappingChange> changes,
@@ -197,68 +267,76 @@ void MappingTable::RollBack(absl::Span<const MappingChange> changes,
                             const absl::Status& cause) {
   for (size_t i = 0; i < changes.size(); ++i) {
     const MappingChange& change = changes[i];
-    Entry& entry = entries_[change.vg.value()];
-    DriverResult result = DriverResult::kSuccess;
     if (i < mapped && !change.to.is_none()) {
-      result = UnmapForCertain(change.vg);
+      const DriverResult result = UnmapForCertain(change.vg);
       if (result != DriverResult::kSuccess) {
-        stuck_granules_.push_back(change.to);
-        store_->Quarantine(change.to);
+        MarkStuck(change.to);
+        MarkLost(change.vg, WhyLost(result), cause);
+        continue;
       }
     }
-    if (result == DriverResult::kSuccess && i < unmapped &&
-        !entry.granule.is_none()) {
-      result = Restore(change.vg, entry.granule);
-    }
-    if (result == DriverResult::kSuccess) continue;
-    entry.lost = true;
-    lost_vgs_.push_back(change.vg);
-    if (lost_status_.ok()) {
-      lost_status_ = absl::InternalError(absl::StrCat(
-          "virtual granule ", change.vg.value(), " could not be restored (",
-          DriverResultName(result), ") after: ", cause.message()));
-    }
+    const GranuleId former = entries_[change.vg.value()].granule;
+    if (i < unmapped && !former.is_none()) Restore(change.vg, former, cause);
   }
 }
 
+void MappingTable::Abandon(VgIndex vg, const absl::Status& cause) {
+  if (granule(vg).is_none() || entries_[vg.value()].lost) return;
+  MarkStuck(granule(vg));
+  MarkLost(vg, "was given up", cause);
+}
+
+void MappingTable::MarkStuck(GranuleId granule) {
+  stuck_granules_.push_back(granule);
+  store_->Quarantine(granule);
+}
+
+void MappingTable::MarkLost(VgIndex vg, absl::string_view what,
+                            const absl::Status& cause) {
+  entries_[vg.value()].lost = true;
+  lost_vgs_.push_back(vg);
+  if (!lost_status_.ok()) return;
+  lost_status_ = absl::InternalError(absl::StrCat(
+      "virtual granule ", vg.value(), " ", what, " after: ", cause.message()));
+}
+
 absl::Status MappingTable::CheckInvariants() const {
-  if (!lost_status_.ok()) return lost_status_;
   uint32_t mapped = 0;
   for (size_t i = 0; i < entries_.size(); ++i) {
-    const Entry& entry = entries_[i];
-    const DevicePtr address = address_space_->AddressOf(VgIndex(i));
-    PhysicalHandle handle = 0;
-    const DriverResult result =
-        driver_->MemRetainAllocationHandle(&handle, address);
-    if (result == DriverResult::kSuccess) driver_->MemRelease(handle);
-    if (entry.granule.is_none()) {
-      if (result == DriverResult::kSuccess) {
-        return absl::InternalError(absl::StrCat(
-            "I3: the driver has virtual granule ", i, " mapped, we do not"));
-      }
-      continue;
-    }
-    ++mapped;
-    if (result != DriverResult::kSuccess ||
-        handle != store_->handle(entry.granule)) {
-      return absl::InternalError(
-          absl::StrCat("I3: the driver has another granule beneath virtual "
-                       "granule ",
-                       i, " (", DriverResultName(result), ")"));
-    }
-    for (const AccessDesc& desc : access_) {
-      AccessFlags flags = AccessFlags::kNone;
-      const DriverResult access =
-          driver_->MemGetAccess(&flags, &desc.location, address);
-      if (access != DriverResult::kSuccess || flags != desc.flags) {
-        return absl::InternalError(absl::StrCat(
-            "I3: the driver grants other access to virtual granule ", i));
-      }
+    if (!entries_[i].granule.is_none()) ++mapped;
+    const absl::Status status = CheckEntry(VgIndex(i));
+    if (!status.ok()) {
+      return absl::InternalError(absl::StrCat("I3: ", status.message()));
     }
   }
   if (mapped != mapped_vgs_) {
     return absl::InternalError(absl::StrCat(
         "I3: ", mapped, " virtual granules mapped, counted ", mapped_vgs_));
+  }
+  return lost_status_;
+}
+
+absl::Status MappingTable::CheckEntry(VgIndex vg) const {
+  const Entry& entry = entries_[vg.value()];
+  if (entry.lost) return absl::OkStatus();  // mapped or not, nobody knows
+  PhysicalHandle handle = 0;
+  const DriverResult result = driver_->MemRetainAllocationHandle(
+      &handle, address_space_->AddressOf(vg));
+  const bool is_mapped = result == DriverResult::kSuccess;
+  if (is_mapped) driver_->MemRelease(handle);
+  if (entry.granule.is_none()) {
+    if (!is_mapped) return absl::OkStatus();
+    return absl::InternalError(absl::StrCat("the driver has virtual granule ",
+                                            vg.value(), " mapped, we do not"));
+  }
+  if (!is_mapped || handle != store_->handle(entry.granule)) {
+    return absl::InternalError(
+        absl::StrCat("the driver has another granule beneath virtual granule ",
+                     vg.value(), " (", DriverResultName(result), ")"));
+  }
+  for (const AccessDesc& wanted : options_.access) {
+    const absl::Status status = CheckAccess(vg, wanted);
+    if (!status.ok()) return status;
   }
   return absl::OkStatus();
 }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -13,7 +14,6 @@
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "firn/vmm/cpu/cpu_driver.h"
 #include "firn/vmm/driver.h"
 #include "firn/vmm/driver_call.h"
 #include "firn/vmm/driver_wrapper.h"
@@ -32,35 +32,53 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr size_t kWordsPerQuantum = kQuantumBytes / sizeof(uint32_t);
+constexpr uint32_t kUnusedSeed = 50;
 
-// Device copies that start late: a kernel that sleeps goes before each, and
-// one that counts behind it.
-class SlowCopyDriver : public DriverWrapper {
+// Device copies that start late, when told to: a function that sleeps goes
+// before each, and one that counts behind it. And a look at what happens when
+// copies have been waited for.
+class WatchedCopies : public DriverWrapper {
  public:
-  SlowCopyDriver(Driver* base, CpuDriver* device)
+  // `device` takes the functions, uncounted.
+  WatchedCopies(Driver* base, Driver* device)
       : DriverWrapper(base), device_(device) {}
 
   DriverResult MemcpyDtoDAsync(DevicePtr dst, DevicePtr src, size_t bytes,
                                StreamHandle stream) override {
     if (slow_) {
-      device_->LaunchKernel(stream, {},
-                            [] { absl::SleepFor(absl::Milliseconds(2)); });
+      device_->LaunchHostFunc(
+          stream, [](void*) { absl::SleepFor(absl::Milliseconds(2)); },
+          nullptr);
     }
     const DriverResult result =
         DriverWrapper::MemcpyDtoDAsync(dst, src, bytes, stream);
     if (result == DriverResult::kSuccess) {
       ++queued_;
-      device_->LaunchKernel(stream, {}, [this] { ++done_; });
+      if (slow_) {
+        device_->LaunchHostFunc(
+            stream, [](void* done) { ++*static_cast<std::atomic<int>*>(done); },
+            &done_);
+      }
     }
     return result;
   }
+  DriverResult EventSynchronize(EventHandle event) override {
+    const DriverResult result = DriverWrapper::EventSynchronize(event);
+    if (after_wait_) after_wait_();
+    return result;
+  }
+
   void set_slow(bool slow) { slow_ = slow; }
+  void set_after_wait(std::function<void()> function) {
+    after_wait_ = std::move(function);
+  }
   int queued() const { return queued_; }
   int done() const { return done_; }
 
  private:
-  CpuDriver* const device_;
+  Driver* const device_;
   bool slow_ = false;
+  std::function<void()> after_wait_;
   int queued_ = 0;
   std::atomic<int> done_{0};
 };
@@ -73,9 +91,10 @@ class Scene {
     FIRN_EXPECT_OK(
         memory_.table().Apply({MapTo(0, granule(0)), MapTo(1, granule(1)),
                                MapTo(2, granule(2)), MapTo(3, granule(2))}));
+    memory_.Write(2, kUnusedSeed);
     for (uint32_t vg = 0; vg < 4; ++vg) Fill(vg);
-    auto created = Relocator::Create(&slow_copies_, &memory_.addresses(),
-                                     &memory_.table());
+    auto created =
+        Relocator::Create(&copies_, &memory_.addresses(), &memory_.table());
     EXPECT_TRUE(created.ok()) << created.status();
     relocator_ = *std::move(created);
     faults().Reset();
@@ -84,7 +103,7 @@ class Scene {
   MappedMemory& memory() { return memory_; }
   MappingTable& table() { return memory_.table(); }
   FaultingDriver& faults() { return memory_.faults(); }
-  SlowCopyDriver& copies() { return slow_copies_; }
+  WatchedCopies& copies() { return copies_; }
   Relocator& relocator() { return *relocator_; }
   GranuleId granule(uint32_t index) const { return memory_.granule(index); }
 
@@ -105,7 +124,7 @@ class Scene {
   void ExpectContents() {
     for (uint32_t vg = 0; vg < 4; ++vg) {
       const std::vector<uint32_t> words = memory_.Read(vg);
-      const std::vector<uint32_t> expected = PatternOf(vg, kTestGranuleBytes);
+      const std::vector<uint32_t> expected = memory_.Pattern(vg);
       for (const OffsetInterval& extent : extents_[vg]) {
         for (size_t i = extent.lo * kWordsPerQuantum;
              i < extent.hi * kWordsPerQuantum; ++i) {
@@ -133,7 +152,7 @@ class Scene {
  private:
   // Writes the extents of one virtual granule, and nothing else.
   void Fill(uint32_t vg) {
-    const std::vector<uint32_t> words = PatternOf(vg, kTestGranuleBytes);
+    const std::vector<uint32_t> words = memory_.Pattern(vg);
     for (const OffsetInterval& extent : extents_[vg]) {
       WriteWords(
           memory_.device(), memory_.AddressOf(vg) + QuantaToBytes(extent.lo),
@@ -144,15 +163,17 @@ class Scene {
     }
   }
 
-  // Disjoint, interleaved, at both ends of the granule; 128 quanta in all.
+  MappedMemory memory_{CpuStorage::kReal, /*granule_count=*/4, /*vg_count=*/8};
+  const uint32_t end_ =
+      static_cast<uint32_t>(memory_.granule_bytes() / kQuantumBytes);
+  // Disjoint, interleaved, at both ends of the granule.
   const std::vector<std::vector<OffsetInterval>> extents_ = {
-      {Extent(0, 10), Extent(20, 30), Extent(127, 128)},
+      {Extent(0, 10), Extent(20, 30), Extent(end_ - 1, end_)},
       {Extent(10, 11), Extent(60, 90)},
-      {Extent(11, 20), Extent(100, 127)},
+      {Extent(11, 20), Extent(100, end_ - 1)},
       {Extent(30, 60)},
   };
-  MappedMemory memory_{CpuStorage::kReal, /*granule_count=*/4, /*vg_count=*/8};
-  SlowCopyDriver slow_copies_{&memory_.faults(), memory_.device()};
+  WatchedCopies copies_{&memory_.faults(), memory_.device()};
   std::unique_ptr<Relocator> relocator_;
 };
 
@@ -173,16 +194,15 @@ TEST(RelocatorTest, AMoveTakesLiveBytesAlongAndNoOthers) {
 
 TEST(RelocatorTest, SeveralVirtualGranulesMayMoveOntoOneHost) {
   Scene scene;
-  const uint32_t generation = scene.table().generation(VgIndex(0));
-  const uint32_t host_generation = scene.table().generation(VgIndex(2));
+  const uint64_t generation = scene.table().generation(VgIndex(0));
+  const uint64_t host_generation = scene.table().generation(VgIndex(2));
   FIRN_ASSERT_OK(scene.relocator().Relocate(scene.BothMoves()));
   scene.ExpectBothMoved();
   EXPECT_GT(scene.table().generation(VgIndex(0)), generation);
   EXPECT_EQ(scene.table().generation(VgIndex(2)), host_generation);
-  // Bytes that belonged to nobody came along with nobody: still the poison of
-  // fresh memory.
-  const std::vector<uint32_t> host = scene.memory().Read(2);
-  EXPECT_EQ(host[95 * kWordsPerQuantum], kCpuPoisonWord);
+  // Bytes that belong to nobody are what they were: nobody's came along.
+  EXPECT_EQ(scene.memory().Read(2)[95 * kWordsPerQuantum],
+            scene.memory().Pattern(kUnusedSeed)[95 * kWordsPerQuantum]);
 }
 
 TEST(RelocatorTest, WritesAfterAMoveReachTheHost) {
@@ -211,24 +231,34 @@ TEST(RelocatorTest, RemapsOnlyWhenTheCopiesAreDone) {
   scene.ExpectBothMoved();
 }
 
-// Work of the default stream, or what waits for it, must not hold up a move.
-TEST(RelocatorTest, DoesNotWaitForTheDefaultStream) {
+// Work of the default stream, or what waits for it, must not hold up the
+// copies. (The remap after them may have to wait for it, if the driver does.)
+TEST(RelocatorTest, CopiesDoNotWaitForTheDefaultStream) {
+  struct {
+    std::atomic<bool> go{false};
+    std::atomic<bool> ended{false};
+  } held;
   Scene scene;
-  std::atomic<bool> go{false};
-  std::atomic<bool> ended{false};
-  const absl::Time deadline = absl::Now() + absl::Seconds(10);
-  ASSERT_EQ(scene.memory().device()->LaunchKernel(
-                nullptr, {},
-                [&go, &ended, deadline] {
-                  while (!go && absl::Now() < deadline) {
+  ASSERT_EQ(scene.memory().device()->LaunchHostFunc(
+                nullptr,
+                [](void* data) {
+                  auto* const work = static_cast<decltype(held)*>(data);
+                  const absl::Time deadline = absl::Now() + absl::Seconds(10);
+                  while (!work->go && absl::Now() < deadline) {
                     absl::SleepFor(absl::Milliseconds(1));
                   }
-                  ended = true;
-                }),
+                  work->ended = true;
+                },
+                &held),
             DriverResult::kSuccess);
+  bool ended_before_the_copies = true;
+  scene.copies().set_after_wait([&] {
+    ended_before_the_copies = held.ended;
+    held.go = true;
+  });
   FIRN_EXPECT_OK(scene.relocator().Relocate(scene.BothMoves()));
-  EXPECT_FALSE(ended);
-  go = true;
+  EXPECT_FALSE(ended_before_the_copies);
+  held.go = true;
   ASSERT_EQ(scene.memory().device()->CtxSynchronize(), DriverResult::kSuccess);
   scene.ExpectBothMoved();
 }
@@ -240,8 +270,9 @@ TEST(RelocatorTest, WhicheverCallFailsNothingMovesAndARetrySucceeds) {
     FIRN_ASSERT_OK(scene.relocator().Relocate(scene.BothMoves()));
     calls = scene.faults().calls();
   }
-  // 5 copies, record and wait, 1 run to unmap, 2 to map, 1 to give access.
-  ASSERT_EQ(calls, 11u);
+  // 5 copies, record and wait, 1 run to unmap, 2 to map, 1 to give access; and
+  // the access of 2 mappings, where it is verified.
+  ASSERT_EQ(calls, MappingTableOptions().verify_access ? 13u : 11u);
   for (uint64_t n = 0; n < calls; ++n) {
     SCOPED_TRACE(n);
     Scene scene;
