@@ -3,59 +3,28 @@
 
 #include "firn/core/free_queue.h"
 
+#include "absl/time/time.h"
 #include "firn/vmm/driver_status.h"
 
 namespace firn {
-namespace {
-
-// An id that no stream has.
-constexpr uint64_t kUnknownStream = ~uint64_t{0};
-
-}  // namespace
-
-FreeQueue::~FreeQueue() {
-  for (auto& [id, entries] : by_stream_) {
-    for (const Entry& entry : entries) driver_->EventDestroy(entry.event);
-  }
-  for (const EventHandle event : spare_events_) driver_->EventDestroy(event);
-}
-
-absl::Status FreeQueue::StreamId(StreamHandle stream, uint64_t* id) {
-  // The default stream is always there: it needs no id to be told apart.
-  *id = 0;
-  if (stream == nullptr) return absl::OkStatus();
-  const DriverResult result = driver_->StreamGetId(stream, id);
-  if (result == DriverResult::kNotSupported) {
-    // Without ids a stream is not told from a later one with the same handle.
-    *id = kUnknownStream;
-    return absl::OkStatus();
-  }
-  if (result == DriverResult::kInvalidHandle ||
-      result == DriverResult::kInvalidValue) {
-    return absl::InvalidArgumentError("stream: not a stream of this driver");
-  }
-  ++*id;  // 0 stays the default stream's
-  return ToStatus(result, "cuStreamGetId");
-}
 
 absl::Status FreeQueue::NoteStream(StreamHandle stream) {
   if (is_recording_) return absl::OkStatus();
-  if (has_stream_ && stream == nullptr && first_stream_ == 0) {
-    return absl::OkStatus();
-  }
-  uint64_t id = 0;
-  const absl::Status status = StreamId(stream, &id);
-  if (!status.ok()) return status;
-  if (!has_stream_ && id != kUnknownStream) {
+  if (stream == nullptr && first_is_default_) return absl::OkStatus();
+  const absl::StatusOr<StreamIdentity> identity = tracker_->Identify(stream);
+  if (!identity.ok()) return identity.status();
+  // Without ids a stream is not told from a later one with the same handle; the
+  // default stream is always there.
+  const bool is_certain = !identity->by_handle || stream == nullptr;
+  if (!has_stream_ && is_certain) {
     has_stream_ = true;
-    first_stream_ = id;
+    first_is_default_ = stream == nullptr;
+    first_stream_ = identity->id;
     return absl::OkStatus();
   }
-  if (id == first_stream_ && id != kUnknownStream) return absl::OkStatus();
-  const DriverResult result = driver_->CtxSynchronize();
-  if (result != DriverResult::kSuccess) {
-    return ToStatus(result, "cuCtxSynchronize");
-  }
+  if (is_certain && identity->id == first_stream_) return absl::OkStatus();
+  const absl::Status idle = wait_for_devices_();
+  if (!idle.ok()) return idle;
   is_recording_ = true;
   return absl::OkStatus();
 }
@@ -76,32 +45,15 @@ absl::Status FreeQueue::RefuseCapturing(StreamHandle stream) {
   return absl::OkStatus();
 }
 
-absl::Status FreeQueue::TakeEvent(EventHandle* event) {
-  if (!spare_events_.empty()) {
-    *event = spare_events_.back();
-    spare_events_.pop_back();
-    return absl::OkStatus();
-  }
-  return ToStatus(driver_->EventCreate(event, kEventDisableTiming),
-                  "cuEventCreate");
-}
-
 absl::Status FreeQueue::Push(BlockStart start, uint64_t bytes,
                              StreamHandle stream) {
-  uint64_t id = 0;
-  absl::Status status = StreamId(stream, &id);
-  if (!status.ok()) return status;
+  const absl::StatusOr<StreamToken> token = tracker_->Mark(stream);
+  if (!token.ok()) return token.status();
   Entry entry;
   entry.start = start;
   entry.bytes = bytes;
-  status = TakeEvent(&entry.event);
-  if (!status.ok()) return status;
-  const DriverResult result = driver_->EventRecord(entry.event, stream);
-  if (result != DriverResult::kSuccess) {
-    spare_events_.push_back(entry.event);
-    return ToStatus(result, "cuEventRecord");
-  }
-  by_stream_[id].push_back(entry);
+  entry.token = *token;
+  by_stream_[token->stream_id].push_back(entry);
   starts_.insert(KeyOf(start));
   ++pending_count_;
   pending_bytes_ += bytes;
@@ -111,7 +63,6 @@ absl::Status FreeQueue::Push(BlockStart start, uint64_t bytes,
 void FreeQueue::Pop(std::deque<Entry>* entries, std::vector<BlockStart>* done) {
   const Entry& entry = entries->front();
   done->push_back(entry.start);
-  spare_events_.push_back(entry.event);
   starts_.erase(KeyOf(entry.start));
   --pending_count_;
   pending_bytes_ -= entry.bytes;
@@ -121,11 +72,10 @@ void FreeQueue::Pop(std::deque<Entry>* entries, std::vector<BlockStart>* done) {
 absl::Status FreeQueue::Poll(std::vector<BlockStart>* done) {
   for (auto& [id, entries] : by_stream_) {
     while (!entries.empty()) {
-      const DriverResult result = driver_->EventQuery(entries.front().event);
-      if (result == DriverResult::kNotReady) break;
-      if (result != DriverResult::kSuccess) {
-        return ToStatus(result, "cuEventQuery");
-      }
+      const absl::StatusOr<bool> is_done =
+          tracker_->IsDone(entries.front().token);
+      if (!is_done.ok()) return is_done.status();
+      if (!*is_done) break;
       Pop(&entries, done);
     }
   }
@@ -135,11 +85,9 @@ absl::Status FreeQueue::Poll(std::vector<BlockStart>* done) {
 absl::Status FreeQueue::Drain(std::vector<BlockStart>* done) {
   for (auto& [id, entries] : by_stream_) {
     while (!entries.empty()) {
-      const DriverResult result =
-          driver_->EventSynchronize(entries.front().event);
-      if (result != DriverResult::kSuccess) {
-        return ToStatus(result, "cuEventSynchronize");
-      }
+      const absl::Status waited = tracker_->WaitUntilDone(
+          entries.front().token, absl::InfiniteFuture());
+      if (!waited.ok()) return waited;
       Pop(&entries, done);
     }
   }

@@ -1,14 +1,16 @@
 // Copyright 2026 The firn Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Freed blocks whose stream may still be using them: an event of the pool's
-// own, recorded on the stream at the free, says when they are done.
+// Freed blocks whose stream may still be using them: a token, written on the
+// stream at the free, says when they are done.
 
 #ifndef FIRN_CORE_FREE_QUEUE_H_
 #define FIRN_CORE_FREE_QUEUE_H_
 
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -16,6 +18,7 @@
 #include "absl/status/status.h"
 #include "firn/core/placement/window_allocator.h"
 #include "firn/vmm/driver.h"
+#include "firn/vmm/stream_tracker.h"
 
 namespace firn {
 
@@ -26,14 +29,20 @@ namespace firn {
 // Thread safety: none; guarded by its owner.
 class FreeQueue {
  public:
-  // Does not own `driver`, which must outlive this object.
-  explicit FreeQueue(Driver* driver) : driver_(driver) {}
-  ~FreeQueue();
+  // Waits for all work on the pool's memory.
+  using WaitForDevices = std::function<absl::Status()>;
+
+  // Owns neither pointer; both must outlive this object.
+  FreeQueue(Driver* driver, StreamTracker* tracker,
+            WaitForDevices wait_for_devices)
+      : driver_(driver),
+        tracker_(tracker),
+        wait_for_devices_(std::move(wait_for_devices)) {}
   FreeQueue(const FreeQueue&) = delete;
   FreeQueue& operator=(const FreeQueue&) = delete;
 
   // A call names `stream`. When it is the second one ever, waits for the
-  // device: memory freed before has no event that other streams could ask for.
+  // devices: memory freed before has no token that could be asked for.
   absl::Status NoteStream(StreamHandle stream);
 
   // FailedPrecondition if `stream` is capturing: what is freed there is used
@@ -48,11 +57,12 @@ class FreeQueue {
     return !empty() && starts_.contains(KeyOf(start));
   }
 
-  // Records where `stream` stands now and keeps the block until it is done.
+  // Writes a token on `stream` and keeps the block until that is done.
   // Nothing is kept after an error.
   absl::Status Push(BlockStart start, uint64_t bytes, StreamHandle stream);
 
-  // Appends the blocks that are done to `done`, at most one check a stream.
+  // Appends the blocks that are done to `done`; at most one check more a stream
+  // than blocks are done.
   absl::Status Poll(std::vector<BlockStart>* done);
   // Waits for all of them.
   absl::Status Drain(std::vector<BlockStart>* done);
@@ -61,23 +71,23 @@ class FreeQueue {
   struct Entry {
     BlockStart start;
     uint64_t bytes = 0;
-    EventHandle event = nullptr;
+    StreamToken token;
   };
 
   static uint64_t KeyOf(BlockStart start) {
     return (uint64_t{start.vg.value()} << 32) | start.offset_quanta;
   }
-  absl::Status StreamId(StreamHandle stream, uint64_t* id);
-  absl::Status TakeEvent(EventHandle* event);
   void Pop(std::deque<Entry>* entries, std::vector<BlockStart>* done);
 
   Driver* const driver_;
+  StreamTracker* const tracker_;
+  const WaitForDevices wait_for_devices_;
   bool has_stream_ = false;
+  bool first_is_default_ = false;
   uint64_t first_stream_ = 0;
   bool is_recording_ = false;
   absl::flat_hash_map<uint64_t, std::deque<Entry>> by_stream_;
   absl::flat_hash_set<uint64_t> starts_;
-  std::vector<EventHandle> spare_events_;
   uint64_t pending_count_ = 0;
   uint64_t pending_bytes_ = 0;
 };

@@ -43,6 +43,8 @@ absl::StatusOr<uint64_t> Pool::Generation(const void* ptr) const {
   return impl_->Generation(ptr);
 }
 
+LaunchGate* Pool::launch_gate() { return impl_->launch_gate(); }
+
 absl::Status Pool::CheckInvariants() const { return impl_->CheckInvariants(); }
 
 }  // namespace firn

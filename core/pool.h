@@ -16,8 +16,9 @@
 // unchanged, until it is freed, whatever the pool moves. Freed blocks stay
 // mapped and are reused without a call to the driver.
 //
-// When memory moves: only inside Compact(), whose caller promises that no
-// other thread launches work on this pool's memory until it returns, and, with
+// When memory moves: only inside Compact(), whose caller either promises that
+// no other thread launches work on this pool's memory until it returns, or says
+// that all threads launch inside LaunchScopes (core/launch_scope.h); and, with
 // PoolOptions::move_on_failure, inside an allocation that would fail otherwise.
 // The pool waits for the device by itself.
 
@@ -34,6 +35,8 @@
 #include "firn/vmm/driver_types.h"
 
 namespace firn {
+
+class LaunchGate;
 
 // Thread safety: all methods may be called from any thread; calls are
 // serialised by one lock. None may be called from a host function of a stream.
@@ -53,6 +56,8 @@ class Pool {
   // `bytes` of device memory, from 1 byte up to the capacity. Contents are
   // undefined. InvalidArgument: 0 bytes or a bad alignment; ResourceExhausted:
   // no room, with the figures that show it. A failed call changes nothing.
+  // Inside a LaunchScope of the calling thread it neither moves anything nor
+  // waits for freed memory, whatever the options say.
   absl::StatusOr<void*> Allocate(uint64_t bytes, AllocateOptions options = {});
 
   // Takes back a block. `stream` is the stream that used it last: its memory
@@ -62,10 +67,13 @@ class Pool {
   // call then changes nothing. Freeing nullptr does nothing.
   absl::Status Free(void* ptr, StreamHandle stream = nullptr);
 
-  // Level 0: moves live memory together so that whole granules become free.
-  // The caller promises that no other thread launches work on this pool's
-  // memory meanwhile; the pool waits for the device first. On failure every
+  // Moves live memory together so that whole granules become free; see
+  // CompactionLevel for what must be known of work in flight. On failure every
   // block is intact at its address, and what was already merged stays merged.
+  // FailedPrecondition: inside a LaunchScope of the calling thread; or a
+  // capture is open, or work is on a stream that cannot be tracked
+  // (kLaunchScopes). DeadlineExceeded: max_wait has passed; it says what was
+  // awaited.
   absl::StatusOr<CompactionReport> Compact(CompactOptions options = {});
 
   // Gives unused granules back to the driver until at most `keep_bytes` of
@@ -82,10 +90,15 @@ class Pool {
   // is the address of a live block.
   absl::StatusOr<uint64_t> Generation(const void* ptr) const;
 
-  // Checks the invariants I1 to I11 of docs/invariants.md that apply, the
+  // Checks the invariants I1 to I13 of docs/invariants.md that apply, the
   // mapping table against the driver's own view among them. Slow: for tests
   // and debugging. Internal, quoting the invariant's number, if one is broken.
   absl::Status CheckInvariants() const;
+
+  // What LaunchScopes of this pool enter. For LaunchScope, and for a caller
+  // that wants to close it around work of its own: within a Closure no call of
+  // this pool may move memory but by kCallerPromises.
+  LaunchGate* launch_gate();
 
  private:
   class Impl;

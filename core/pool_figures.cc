@@ -41,6 +41,16 @@ PoolStats Pool::Impl::GetStats() const {
   stats.mapped_vgs = mappings_.mapped_vgs();
   stats.live_vgs = books_.live_vgs();
   stats.partial_granules = books_.partial_granules();
+  stats.handles_created = store_.created_total();
+  stats.handles_released = store_.released_total();
+  const LaunchGateStats gate = gate_.stats();
+  stats.gate_closings = gate.closings;
+  stats.gate_timeouts = gate.timeouts;
+  stats.gate_refusals = gate.refusals;
+  stats.blocked_scopes = gate.blocked_scopes;
+  stats.scope_tokens = gate.tokens_written;
+  stats.device_waits = gate.device_waits;
+  stats.unscoped_reports = gate.unscoped_reports;
   return stats;
 }
 
@@ -61,7 +71,7 @@ absl::StatusOr<uint64_t> Pool::Impl::Generation(const void* ptr) const {
   const absl::StatusOr<BlockStart> start = FindBlock(ptr);
   if (!start.ok()) return start.status();
   if (books_.vg(start->vg).role == VgRole::kWindow) {
-    return uint64_t{mappings_.generation(start->vg)};
+    return mappings_.generation(start->vg);
   }
   const VgRange range = large_.RangeOf(start->vg);
   uint64_t generation = 0;
@@ -74,9 +84,9 @@ absl::StatusOr<uint64_t> Pool::Impl::Generation(const void* ptr) const {
 absl::Status Pool::Impl::CheckInvariants() const {
   MutexLock lock(&mutex_);
   for (const absl::Status& status :
-       {store_.CheckInvariants(), books_.CheckInvariants(),
-        windows_.CheckInvariants(), large_.CheckInvariants(),
-        mappings_.CheckInvariants()}) {
+       {store_.CheckInvariants(), tracker_->CheckInvariants(),
+        books_.CheckInvariants(), windows_.CheckInvariants(),
+        large_.CheckInvariants(), mappings_.CheckInvariants()}) {
     if (!status.ok()) return status;
   }
   uint64_t mapped_granules = 0;
@@ -89,9 +99,10 @@ absl::Status Pool::Impl::CheckInvariants() const {
           absl::StrCat("I6: granule ", i, " is mapped, and free as well"));
     }
   }
-  if (mapped_granules + store_.cached_granules() +
-          store_.quarantined_granules() !=
-      store_.held_granules()) {
+  // The keeper's thread may be creating or releasing meanwhile.
+  if (keeper_ == nullptr && mapped_granules + store_.cached_granules() +
+                                    store_.quarantined_granules() !=
+                                store_.held_granules()) {
     return absl::InternalError(absl::StrCat(
         "I11: ", store_.held_granules(), " granules held, ", mapped_granules,
         " mapped, ", store_.cached_granules(), " cached and ",

@@ -7,157 +7,17 @@
 #include <optional>
 #include <utility>
 
-#include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "firn/core/driver_choice.h"
 #include "firn/vmm/driver_status.h"
+#include "firn/vmm/relaxed_capture.h"
 
 namespace firn {
 namespace {
 
-// Mappings of one granule at most: each is an entry of the device's
-// translation caches.
-constexpr uint32_t kMaxMappingsPerGranule = 48;
 // A pass forced by a failing allocation recovers at least so many granules if
 // it can: the next failure is then some way off.
 constexpr uint64_t kLeastGranulesPerForcedPass = 8;
-// What the pool takes by default of what is free.
-constexpr uint64_t kDefaultCpuCapacityBytes = uint64_t{8} << 30;
-
-AccessDesc OwnAccess(int device_ordinal) {
-  AccessDesc desc;
-  desc.location.type = LocationType::kDevice;
-  desc.location.id = device_ordinal;
-  desc.flags = AccessFlags::kReadWrite;
-  return desc;
-}
-
-// The granule size, or what is wrong with the one that was asked for.
-absl::StatusOr<uint64_t> ChooseGranuleBytes(const PoolOptions& options,
-                                            Driver* driver,
-                                            const AllocationProp& prop) {
-  size_t minimum = 0;
-  const DriverResult result = driver->MemGetAllocationGranularity(
-      &minimum, &prop, GranularityKind::kMinimum);
-  if (result != DriverResult::kSuccess) {
-    return ToStatus(result, "cuMemGetAllocationGranularity");
-  }
-  if (options.granule_bytes == 0) {
-    PoolOptions as_granule;
-    as_granule.granule_bytes = minimum;
-    if (!as_granule.Validate().ok()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("the device's granularity of ", minimum,
-                       " bytes makes no granule; give granule_bytes"));
-    }
-    return uint64_t{minimum};
-  }
-  if (options.granule_bytes % minimum != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "granule_bytes: ", options.granule_bytes,
-        " is not a multiple of the device's granularity of ", minimum));
-  }
-  return options.granule_bytes;
-}
-
-absl::StatusOr<uint64_t> ChooseCapacityBytes(const PoolOptions& options,
-                                             Driver* driver) {
-  if (options.capacity_bytes > 0) return options.capacity_bytes;
-  size_t free_bytes = 0;
-  size_t total_bytes = 0;
-  const DriverResult result = driver->MemGetInfo(&free_bytes, &total_bytes);
-  if (result != DriverResult::kSuccess) {
-    return ToStatus(result, "cuMemGetInfo");
-  }
-  if (driver->identity().backend == "cpu") {
-    return std::min<uint64_t>(free_bytes / 2, kDefaultCpuCapacityBytes);
-  }
-  return free_bytes - free_bytes / 10;
-}
-
 }  // namespace
-
-absl::StatusOr<std::unique_ptr<Pool::Impl>> Pool::Impl::Create(
-    PoolOptions options) {
-  const absl::Status valid = options.Validate();
-  if (!valid.ok()) return valid;
-  std::string reason = "given in PoolOptions::driver";
-  if (options.driver == nullptr) {
-    absl::StatusOr<DriverChoice> choice = ChooseDriver(options.device_ordinal);
-    if (!choice.ok()) return choice.status();
-    options.driver = std::move(choice->driver);
-    reason = std::move(choice->reason);
-  }
-  Driver* const driver = options.driver.get();
-  const AllocationProp prop = MovableProp(driver->identity().device_ordinal);
-  const absl::StatusOr<uint64_t> granule_bytes =
-      ChooseGranuleBytes(options, driver, prop);
-  if (!granule_bytes.ok()) return granule_bytes.status();
-  const absl::StatusOr<uint64_t> capacity_bytes =
-      ChooseCapacityBytes(options, driver);
-  if (!capacity_bytes.ok()) return capacity_bytes.status();
-  const uint64_t granules = *capacity_bytes / *granule_bytes;
-  if (granules == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "capacity_bytes: ", *capacity_bytes, " is less than one granule of ",
-        *granule_bytes, " bytes"));
-  }
-  // Indexes of virtual granules have 31 bits to spare for sums.
-  const uint64_t vgs = granules * options.address_space_factor;
-  if (vgs > (uint64_t{1} << 31)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "capacity_bytes: ", *capacity_bytes, " times address_space_factor ",
-        options.address_space_factor, " exceeds 2^31 granules of ",
-        *granule_bytes, " bytes"));
-  }
-  absl::StatusOr<std::unique_ptr<AddressSpace>> address_space =
-      AddressSpace::Reserve(driver, *granule_bytes, static_cast<uint32_t>(vgs),
-                            static_cast<uint32_t>(2 * granules));
-  if (!address_space.ok()) return address_space.status();
-  auto impl = absl::WrapUnique(
-      new Impl(std::move(options), std::move(reason), *granule_bytes,
-               static_cast<uint32_t>(granules), std::move(*address_space)));
-  const absl::Status created = impl->CreateRelocator();
-  if (!created.ok()) return created;
-  return impl;
-}
-
-Pool::Impl::Impl(PoolOptions options, std::string driver_reason,
-                 uint64_t granule_bytes, uint32_t capacity_granules,
-                 std::unique_ptr<AddressSpace> address_space)
-    : options_(std::move(options)),
-      driver_reason_(std::move(driver_reason)),
-      identity_(options_.driver->identity()),
-      driver_(options_.driver.get()),
-      granule_bytes_(granule_bytes),
-      quanta_per_granule_(static_cast<uint32_t>(granule_bytes / kQuantumBytes)),
-      address_space_(std::move(address_space)),
-      store_(driver_, MovableProp(identity_.device_ordinal), granule_bytes,
-             capacity_granules),
-      mappings_(driver_, address_space_.get(), &store_,
-                {OwnAccess(identity_.device_ordinal)}),
-      books_(quanta_per_granule_, kMaxMappingsPerGranule),
-      backing_(address_space_.get(), &store_, &mappings_, &books_,
-               [this] { return WaitForFreed(); }),
-      windows_(&backing_),
-      large_(&backing_),
-      free_queue_(driver_) {}
-
-absl::Status Pool::Impl::CreateRelocator() {
-  MutexLock lock(&mutex_);
-  absl::StatusOr<std::unique_ptr<Relocator>> relocator =
-      Relocator::Create(driver_, address_space_.get(), &mappings_);
-  if (!relocator.ok()) return relocator.status();
-  relocator_ = std::move(*relocator);
-  compactor_ =
-      absl::make_unique<Compactor>(&backing_, &windows_, relocator_.get());
-  return absl::OkStatus();
-}
-
-Pool::Impl::~Impl() {
-  // Unmapping what work in flight still uses would be fatal to the context.
-  driver_->CtxSynchronize();
-}
 
 // --- Allocation ---
 
@@ -179,27 +39,77 @@ absl::StatusOr<void*> Pool::Impl::Allocate(uint64_t bytes,
   request.quanta = BytesToQuanta(bytes);
   request.alignment_quanta = std::max<uint64_t>(1, alignment / kQuantumBytes);
 
+  Reach reach = Reach::kFreeMemory;
+  bool may_close_gate = false;
+  if (gate_.was_used()) {
+    may_close_gate = options_.move_on_failure;
+  } else if (options_.move_on_failure) {
+    reach = Reach::kLiveMemory;
+  }
+  if (gate_.ThisThreadIsInside()) {
+    reach = Reach::kNoWaiting;
+    may_close_gate = false;
+  }
+
+  absl::StatusOr<BlockStart> start;
+  {
+    MutexLock lock(&mutex_);
+    absl::Status status = free_queue_.NoteStream(options.stream);
+    if (status.ok() && !free_queue_.empty()) status = ReleasePending(false);
+    start = status.ok() ? AllocateLocked(request, reach) : status;
+    const bool ends_here =
+        !may_close_gate || !absl::IsResourceExhausted(start.status());
+    if (start.ok()) return AddressOf(*start);
+    if (ends_here) {
+      ++stats_.failed_allocations;
+      return start.status();
+    }
+  }
+  start = AllocateGated(request, start.status());
   MutexLock lock(&mutex_);
-  absl::Status status = free_queue_.NoteStream(options.stream);
-  if (status.ok() && !free_queue_.empty()) status = ReleasePending(false);
-  if (!status.ok()) {
-    ++stats_.failed_allocations;
-    return status;
-  }
-  absl::StatusOr<BlockStart> start = TryPlace(request, Effort::kOrdinary);
-  if (absl::IsResourceExhausted(start.status())) {
-    start = ClimbLadder(request, start.status());
-  }
   if (!start.ok()) {
     ++stats_.failed_allocations;
-    backing_.IsolateLost();
     return start.status();
+  }
+  return AddressOf(*start);
+}
+
+absl::StatusOr<BlockStart> Pool::Impl::AllocateLocked(const Request& request,
+                                                      Reach reach) {
+  may_wait_ = reach != Reach::kNoWaiting;
+  absl::StatusOr<BlockStart> start = TryPlace(request, Effort::kOrdinary);
+  if (absl::IsResourceExhausted(start.status())) {
+    start = ClimbLadder(request, reach, start.status());
+  }
+  may_wait_ = true;
+  if (!start.ok()) {
+    backing_.IsolateLost();
+    return start;
   }
   ++stats_.allocations;
   ++stats_.live_allocations;
-  stats_.live_bytes += bytes;
+  stats_.live_bytes += request.bytes;
   NotePeaks();
-  return AddressOf(*start);
+  return start;
+}
+
+absl::StatusOr<BlockStart> Pool::Impl::AllocateGated(const Request& request,
+                                                     absl::Status failure) {
+  absl::StatusOr<LaunchGate::Closure> closure = gate_.Close(options_.max_wait);
+  if (!closure.ok()) {
+    if (!absl::IsDeadlineExceeded(closure.status()) &&
+        !absl::IsFailedPrecondition(closure.status())) {
+      return closure.status();
+    }
+    return absl::ResourceExhaustedError(absl::StrCat(
+        failure.message(), " Not moved: ", closure.status().message()));
+  }
+  MutexLock lock(&mutex_);
+  gate_is_closed_ = true;
+  absl::StatusOr<BlockStart> start =
+      AllocateLocked(request, Reach::kLiveMemory);
+  gate_is_closed_ = false;
+  return start;
 }
 
 absl::StatusOr<BlockStart> Pool::Impl::TryPlace(const Request& request,
@@ -219,6 +129,7 @@ absl::StatusOr<BlockStart> Pool::Impl::TryPlace(const Request& request,
 }
 
 absl::StatusOr<BlockStart> Pool::Impl::ClimbLadder(const Request& request,
+                                                   Reach reach,
                                                    absl::Status failure) {
   if (request.bytes > GranulesToBytes(store_.budget_granules())) {
     return OutOfMemory(request, failure);
@@ -234,7 +145,7 @@ absl::StatusOr<BlockStart> Pool::Impl::ClimbLadder(const Request& request,
     return start;
   };
   // 1. Freed blocks whose streams are not done: wait for them.
-  if (!free_queue_.empty()) {
+  if (reach != Reach::kNoWaiting && !free_queue_.empty()) {
     const absl::Status status = ReleasePending(true);
     if (!status.ok()) return status;
     absl::StatusOr<BlockStart> start = retry(Effort::kOrdinary);
@@ -253,7 +164,7 @@ absl::StatusOr<BlockStart> Pool::Impl::ClimbLadder(const Request& request,
     }
   }
   // 3. Move live memory together, where that is allowed.
-  if (options_.move_on_failure && frees_at_empty_pass_ != stats_.frees) {
+  if (reach == Reach::kLiveMemory && frees_at_empty_pass_ != stats_.frees) {
     const absl::Status status = MakeRoom(request);
     if (!status.ok()) return status;
     absl::StatusOr<BlockStart> start = retry(Effort::kOrdinary);
@@ -263,7 +174,7 @@ absl::StatusOr<BlockStart> Pool::Impl::ClimbLadder(const Request& request,
   absl::StatusOr<BlockStart> start = retry(Effort::kScattered);
   if (!absl::IsResourceExhausted(start.status())) return start;
   // 5. A hole of our own making, where no whole granule can be emptied.
-  if (options_.move_on_failure && IsSmall(request)) {
+  if (reach == Reach::kLiveMemory && IsSmall(request)) {
     const absl::Status status = MakeHole(request);
     if (!status.ok()) return status;
     start = retry(Effort::kScattered);
@@ -388,8 +299,11 @@ absl::Status Pool::Impl::WaitForFreed() {
   // Reached through Backing, which is used under the lock only.
   mutex_.AssertHeld();
   if (!has_unconfirmed_frees_) return absl::OkStatus();
-  const absl::Status idle =
-      ToStatus(driver_->CtxSynchronize(), "cuCtxSynchronize");
+  if (!may_wait_) {
+    return absl::ResourceExhaustedError(
+        "freed memory would have to be waited for, inside a LaunchScope");
+  }
+  const absl::Status idle = WaitForDevices();
   if (idle.ok()) has_unconfirmed_frees_ = false;
   return idle;
 }
@@ -405,10 +319,12 @@ absl::Status Pool::Impl::ReleasePending(bool wait) {
 // --- Compaction and trim ---
 
 absl::Status Pool::Impl::WaitUntilIdle() {
-  // Level 0: nobody launches meanwhile; what was launched is waited for.
-  const absl::Status idle =
-      ToStatus(driver_->CtxSynchronize(), "cuCtxSynchronize");
-  if (!idle.ok()) return idle;
+  if (!gate_is_closed_) {
+    // Level 0: nobody launches meanwhile; what was launched is waited for.
+    const absl::Status idle = WaitForDevices();
+    if (!idle.ok()) return idle;
+    gate_.ForgetLaunches();
+  }
   has_unconfirmed_frees_ = false;
   return ReleasePending(true);
 }
@@ -425,6 +341,8 @@ void Pool::Impl::CountPass(const absl::Status& status,
 absl::Status Pool::Impl::CompactLocked(const CompactOptions& options,
                                        CompactionReport* report) {
   if (options.dry_run) return compactor_->Run(options, report);
+  const ScopedRelaxedCapture relaxed(driver_);
+  if (!relaxed.status().ok()) return relaxed.status();
   const absl::Status idle = WaitUntilIdle();
   if (!idle.ok()) return idle;
   const absl::Status status = compactor_->Run(options, report);
@@ -434,9 +352,21 @@ absl::Status Pool::Impl::CompactLocked(const CompactOptions& options,
 
 absl::StatusOr<CompactionReport> Pool::Impl::Compact(
     const CompactOptions& options) {
+  if (gate_.ThisThreadIsInside()) {
+    return absl::FailedPreconditionError(
+        "Compact: the calling thread is inside a LaunchScope of this pool");
+  }
+  std::optional<LaunchGate::Closure> closure;
+  if (options.level == CompactionLevel::kLaunchScopes && !options.dry_run) {
+    absl::StatusOr<LaunchGate::Closure> closed = gate_.Close(options.max_wait);
+    if (!closed.ok()) return closed.status();
+    closure.emplace(*std::move(closed));
+  }
   MutexLock lock(&mutex_);
+  gate_is_closed_ = closure.has_value();
   CompactionReport report;
   const absl::Status status = CompactLocked(options, &report);
+  gate_is_closed_ = false;
   if (!status.ok()) {
     backing_.IsolateLost();
     return status;

@@ -25,8 +25,11 @@
 #include "firn/vmm/address_space.h"
 #include "firn/vmm/driver.h"
 #include "firn/vmm/granule_store.h"
+#include "firn/vmm/launch_gate.h"
 #include "firn/vmm/mapping_table.h"
 #include "firn/vmm/mutex.h"
+#include "firn/vmm/store_keeper.h"
+#include "firn/vmm/stream_tracker.h"
 
 namespace firn {
 
@@ -47,6 +50,7 @@ class Pool::Impl {
   absl::StatusOr<uint64_t> Generation(const void* ptr) const
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status CheckInvariants() const ABSL_LOCKS_EXCLUDED(mutex_);
+  LaunchGate* launch_gate() { return &gate_; }
 
  private:
   // A request in the pool's units.
@@ -55,16 +59,38 @@ class Pool::Impl {
     uint64_t quanta = 0;
     uint64_t alignment_quanta = 1;
   };
+  // How far an allocation may go.
+  enum class Reach {
+    kNoWaiting,   // inside a scope of its own thread
+    kFreeMemory,  // live memory stays where it is
+    kLiveMemory,  // nobody launches: the options say so, or the gate is closed
+  };
+  // What a pool is made of, in the order in which it is made.
+  struct Parts {
+    std::string driver_reason;
+    std::vector<Driver*> devices;
+    std::unique_ptr<AddressSpace> address_space;
+    GranuleStoreOptions store;
+    MappingTableOptions mappings;
+    std::unique_ptr<StreamTracker> tracker;
+  };
 
-  Impl(PoolOptions options, std::string driver_reason, uint64_t granule_bytes,
-       uint32_t capacity_granules, std::unique_ptr<AddressSpace> address_space);
+  Impl(PoolOptions options, Parts parts);
   absl::Status CreateRelocator();
+  absl::Status StartKeeper();
+
+  absl::StatusOr<BlockStart> AllocateLocked(const Request& request, Reach reach)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Closes the gate, and tries again with all means.
+  absl::StatusOr<BlockStart> AllocateGated(const Request& request,
+                                           absl::Status failure)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
   // One attempt, without moving anything live.
   absl::StatusOr<BlockStart> TryPlace(const Request& request, Effort effort)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The rungs after a failed attempt, cheapest first.
-  absl::StatusOr<BlockStart> ClimbLadder(const Request& request,
+  absl::StatusOr<BlockStart> ClimbLadder(const Request& request, Reach reach,
                                          absl::Status failure)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Empties whole granules.
@@ -82,7 +108,10 @@ class Pool::Impl {
                            const absl::Status& last_failure)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // Waits for the device, and releases what was freed.
+  // Waits for all devices.
+  absl::Status WaitForDevices() const;
+  // No work uses what is about to move, and what was freed is released: waits
+  // for the devices, unless the gate is closed.
   absl::Status WaitUntilIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CompactLocked(const CompactOptions& options,
                              CompactionReport* report)
@@ -110,15 +139,21 @@ class Pool::Impl {
   const PoolOptions options_;
   const std::string driver_reason_;
   const DriverIdentity identity_;
-  Driver* const driver_;  // options_ keeps it alive
+  const std::vector<Driver*> devices_;  // the own one first; options_ has them
+  Driver* const driver_;                // the own one
   const uint64_t granule_bytes_;
   const uint32_t quanta_per_granule_;
 
-  // Guards everything below. No callback runs and no other lock of the pool is
-  // taken while it is held; the driver's own locks come after it.
+  // With locks of their own. The gate is closed before mutex_ is taken, never
+  // while it is held: an open scope may be waiting for it.
+  const std::unique_ptr<StreamTracker> tracker_;
+  LaunchGate gate_;
+  GranuleStore store_;
+
+  // Guards everything below. No callback runs while it is held. The locks of
+  // the store, of the tracker and of the driver come after it.
   mutable Mutex mutex_;
   std::unique_ptr<AddressSpace> address_space_ ABSL_GUARDED_BY(mutex_);
-  GranuleStore store_ ABSL_GUARDED_BY(mutex_);
   MappingTable mappings_ ABSL_GUARDED_BY(mutex_);
   GranuleBooks books_ ABSL_GUARDED_BY(mutex_);
   Backing backing_ ABSL_GUARDED_BY(mutex_);
@@ -140,6 +175,14 @@ class Pool::Impl {
   // Memory was released that only its stream's order protects: work in flight
   // may still touch it.
   bool has_unconfirmed_frees_ ABSL_GUARDED_BY(mutex_) = false;
+  // False during an allocation inside a scope of its own thread.
+  bool may_wait_ ABSL_GUARDED_BY(mutex_) = true;
+  // A pass or an allocation holds the gate closed: all that was launched on the
+  // pool's memory is done.
+  bool gate_is_closed_ ABSL_GUARDED_BY(mutex_) = false;
+
+  // Last: it is the first to go.
+  std::unique_ptr<StoreKeeper> keeper_;
 };
 
 }  // namespace firn

@@ -3,6 +3,8 @@
 
 #include "firn/core/pool_options.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 namespace firn {
@@ -13,6 +15,57 @@ constexpr uint64_t kMaxGranuleBytes = uint64_t{64} << 20;
 constexpr uint64_t kMinGranuleBytes = uint64_t{64} << 10;
 constexpr uint32_t kMinAddressSpaceFactor = 2;
 constexpr uint32_t kMaxAddressSpaceFactor = 1024;
+
+absl::Status ValidatePeers(const PoolOptions& options) {
+  if (options.driver == nullptr && !options.peers.empty()) {
+    return absl::InvalidArgumentError(
+        "peers: given without driver; name them in peer_ordinals");
+  }
+  if (options.driver != nullptr && !options.peer_ordinals.empty()) {
+    return absl::InvalidArgumentError(
+        "peer_ordinals: given with driver; give their drivers in peers");
+  }
+  for (const std::shared_ptr<Driver>& peer : options.peers) {
+    if (peer == nullptr) {
+      return absl::InvalidArgumentError("peers: a null pointer among them");
+    }
+  }
+  std::vector<int> ordinals = options.peer_ordinals;
+  ordinals.push_back(options.device_ordinal);
+  std::sort(ordinals.begin(), ordinals.end());
+  const auto twice = std::adjacent_find(ordinals.begin(), ordinals.end());
+  if (twice != ordinals.end()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "peer_ordinals: device ", *twice,
+        " twice; each once, and not the pool's own device_ordinal"));
+  }
+  if (ordinals.front() < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "peer_ordinals: ", ordinals.front(), "; must be 0 or more"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateCache(const PoolOptions& options) {
+  if (options.max_cached_bytes != 0 &&
+      options.max_cached_bytes < options.prepared_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "max_cached_bytes: ", options.max_cached_bytes,
+        "; must be 0 or at least prepared_bytes, ", options.prepared_bytes));
+  }
+  if (options.capacity_bytes != 0 &&
+      options.prepared_bytes > options.capacity_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "prepared_bytes: ", options.prepared_bytes,
+        "; must be at most capacity_bytes, ", options.capacity_bytes));
+  }
+  if (options.max_cached_time <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "max_cached_time: ", absl::FormatDuration(options.max_cached_time),
+        "; must be more than 0"));
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -40,7 +93,13 @@ absl::Status PoolOptions::Validate() const {
         "address_space_factor: ", address_space_factor, "; must be from ",
         kMinAddressSpaceFactor, " to ", kMaxAddressSpaceFactor));
   }
-  return absl::OkStatus();
+  if (max_wait < absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "max_wait: ", absl::FormatDuration(max_wait), "; must be 0 or more"));
+  }
+  absl::Status status = ValidatePeers(*this);
+  if (status.ok()) status = ValidateCache(*this);
+  return status;
 }
 
 }  // namespace firn

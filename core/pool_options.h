@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -26,6 +27,13 @@ struct PoolOptions {
 
   // CUDA device of the driver chosen when `driver` is nullptr.
   int device_ordinal = 0;
+
+  // Other devices that shall have access to the pool's memory: by ordinal where
+  // the pool chooses its driver (CUDA only), else as drivers of theirs. Each
+  // must be a peer of the pool's device, and none may be named twice. Every
+  // mapping gives all of them access, and passes wait for their work as well.
+  std::vector<int> peer_ordinals;
+  std::vector<std::shared_ptr<Driver>> peers;
 
   // Most physical memory the pool holds, in bytes; rounded down to a whole
   // number of granules. 0 means nine tenths of what the device has free now
@@ -50,6 +58,33 @@ struct PoolOptions {
   // only.
   bool move_on_failure = false;
 
+  // Once any thread has entered a LaunchScope, such an allocation closes the
+  // pool's gate before it moves anything, and waits for open scopes and for
+  // what was launched in them, at most so long; not moved otherwise.
+  absl::Duration max_wait = absl::Seconds(1);
+
+  // Report work in flight that no scope has named whenever the gate is closed,
+  // to stderr, and wait for it as well. For debugging: costs a wait for the
+  // whole device, and invalidates captures that were begun outside of scopes.
+  bool report_unscoped_work = false;
+
+  // Physical memory that is created ahead of need by a thread of the pool, so
+  // that an allocation finds it ready: at most the capacity. 0: none, and no
+  // thread.
+  uint64_t prepared_bytes = 0;
+
+  // Unmapped memory that the same thread leaves in the cache: what is beyond
+  // `max_cached_bytes` (at least prepared_bytes; 0 means no limit), or has been
+  // there for longer than `max_cached_time` (more than 0), goes back to the
+  // driver, but for the prepared bytes.
+  uint64_t max_cached_bytes = 0;
+  absl::Duration max_cached_time = absl::InfiniteDuration();
+
+  // Most virtual granules mapped at a time; 0 means no limit but the driver's
+  // own. At least the capacity in granules; an allocation that would need more
+  // fails with ResourceExhausted.
+  uint32_t max_mapped_vgs = 0;
+
   // OkStatus, or InvalidArgument naming the field, its value and what would be
   // right. Makes no driver call; what depends on the device is checked by
   // Pool::Create.
@@ -66,7 +101,22 @@ struct AllocateOptions {
   StreamHandle stream = nullptr;
 };
 
+// What is known of work in flight when a pass begins.
+enum class CompactionLevel {
+  // 0: the caller promises that no other thread launches work on the pool's
+  // memory until the pass is over; the pool waits for its devices.
+  kCallerPromises = 0,
+  // 1: every thread launches inside LaunchScopes. The pass closes the gate,
+  // waits for open scopes and for the work launched in them, and nothing else.
+  kLaunchScopes = 1,
+};
+
 struct CompactOptions {
+  CompactionLevel level = CompactionLevel::kCallerPromises;
+  // kLaunchScopes: bounds the waits before anything moves. Past it the pass is
+  // cancelled with DeadlineExceeded, and nothing has changed.
+  absl::Duration max_wait = absl::Seconds(1);
+
   // Budgets of the pass; 0 means no limit. The pass stops before the first
   // move that would exceed one. `max_duration` is checked between batches.
   uint64_t max_bytes = 0;

@@ -44,6 +44,15 @@ std::string PoolStats::ToString() const {
   AppendLine(&text, "granules_moved", granules_moved);
   AppendLine(&text, "granules_recovered", granules_recovered);
   AppendLine(&text, "bytes_copied", bytes_copied);
+  AppendLine(&text, "handles_created", handles_created);
+  AppendLine(&text, "handles_released", handles_released);
+  AppendLine(&text, "gate_closings", gate_closings);
+  AppendLine(&text, "gate_timeouts", gate_timeouts);
+  AppendLine(&text, "gate_refusals", gate_refusals);
+  AppendLine(&text, "blocked_scopes", blocked_scopes);
+  AppendLine(&text, "scope_tokens", scope_tokens);
+  AppendLine(&text, "device_waits", device_waits);
+  AppendLine(&text, "unscoped_reports", unscoped_reports);
   return text;
 }
 

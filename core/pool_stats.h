@@ -56,6 +56,18 @@ struct PoolStats {
   uint64_t granules_moved = 0;      // virtual granules remapped by passes
   uint64_t granules_recovered = 0;  // granules emptied by passes
   uint64_t bytes_copied = 0;        // by passes
+  // Physical handles asked of the driver, and given back to it.
+  uint64_t handles_created = 0;
+  uint64_t handles_released = 0;
+
+  // --- Launch scopes, since creation ---
+  uint64_t gate_closings = 0;
+  uint64_t gate_timeouts = 0;   // max_wait passed: not closed
+  uint64_t gate_refusals = 0;   // a capture was open, or a stream unknown
+  uint64_t blocked_scopes = 0;  // that waited for a closed gate
+  uint64_t scope_tokens = 0;    // written at the ends of scopes
+  uint64_t device_waits = 0;    // closings that waited for whole devices
+  uint64_t unscoped_reports = 0;
 
   // Several lines of "name: value" for people.
   std::string ToString() const;

@@ -179,7 +179,7 @@ absl::StatusOr<uint32_t> Backing::UnmapIntoCache(const Harvest& harvest) {
   const absl::Status status = Apply(changes_);
   if (!status.ok()) return status;
   CommitHarvest(harvest);
-  for (const GranuleId granule : harvest.granules) store_->Cache(granule);
+  for (const GranuleId granule : harvest.granules) store_->Put(granule);
   return static_cast<uint32_t>(harvest.vgs.size());
 }
 
@@ -231,7 +231,7 @@ void Backing::CacheIfUnmapped(GranuleId granule) {
   if (books_->granule(granule).frozen) {
     store_->Quarantine(granule);
   } else {
-    store_->Cache(granule);
+    store_->Put(granule);
   }
 }
 

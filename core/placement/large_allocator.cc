@@ -256,7 +256,7 @@ absl::Status LargeAllocator::FillSite(const Site& site, const Shape& shape) {
   }
   // A displaced granule that no interior needed.
   for (size_t i = unmapped.size(); i < granules.size(); ++i) {
-    store.Cache(granules[i]);
+    store.Put(granules[i]);
   }
   return absl::OkStatus();
 }

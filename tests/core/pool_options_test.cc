@@ -52,6 +52,84 @@ TEST(PoolOptionsTest, EachBadFieldIsNamedWithItsValue) {
                                            HasSubstr("device_ordinal")));
 }
 
+TEST(PoolOptionsTest, PeersAreNamedOnceAndInTheFieldThatFits) {
+  CpuDriverOptions driver_options;
+  driver_options.storage = CpuStorage::kGhost;
+  FIRN_ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Driver> driver,
+                            CpuDriver::Create(driver_options));
+  const auto refused = [](const PoolOptions& options, const char* field) {
+    EXPECT_THAT(options.Validate(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(field)));
+  };
+  PoolOptions options;
+  options.peers = {driver};
+  refused(options, "peers: given without driver");
+  options.driver = driver;
+  FIRN_EXPECT_OK(options.Validate());
+  // The pool's own device is no peer of it.
+  EXPECT_THAT(Pool::Create(options),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("peers: device 0 twice")));
+  options.peers = {nullptr};
+  refused(options, "peers: a null pointer");
+  options.peers.clear();
+  options.peer_ordinals = {1};
+  refused(options, "peer_ordinals: given with driver");
+  options = PoolOptions();
+  options.peer_ordinals = {1, 2, 1};
+  refused(options, "peer_ordinals: device 1 twice");
+  options.peer_ordinals = {0};
+  refused(options, "peer_ordinals: device 0 twice");
+  options.peer_ordinals = {-1};
+  refused(options, "peer_ordinals: -1");
+}
+
+TEST(PoolOptionsTest, TheMarksOfTheCacheMustBeInOrder) {
+  PoolOptions options;
+  options.prepared_bytes = 8 * kMiB;
+  options.max_cached_bytes = 4 * kMiB;
+  EXPECT_THAT(options.Validate(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                           HasSubstr("max_cached_bytes")));
+  options.max_cached_bytes = 0;
+  options.capacity_bytes = 4 * kMiB;
+  EXPECT_THAT(options.Validate(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                           HasSubstr("prepared_bytes")));
+  options = PoolOptions();
+  options.max_cached_time = absl::ZeroDuration();
+  EXPECT_THAT(options.Validate(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                           HasSubstr("max_cached_time")));
+  options = PoolOptions();
+  options.max_wait = -absl::Seconds(1);
+  EXPECT_THAT(options.Validate(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                           HasSubstr("max_wait")));
+}
+
+TEST(PoolOptionsTest, TheBudgetOfMappingsHoldsTheCapacityAtLeast) {
+  CpuDriverOptions driver_options;
+  driver_options.storage = CpuStorage::kGhost;
+  driver_options.device_bytes = 64 * kMiB;
+  PoolOptions options;
+  options.capacity_bytes = 32 * kMiB;
+  options.max_mapped_vgs = 15;
+  EXPECT_THAT(PoolOnCpu::Create(driver_options, options).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("max_mapped_vgs: 15"),
+                             HasSubstr("16 granules"))));
+  options.max_mapped_vgs = 16;
+  FIRN_ASSERT_OK_AND_ASSIGN(auto on_cpu,
+                            PoolOnCpu::Create(driver_options, options));
+  std::vector<void*> blocks;
+  while (true) {
+    const absl::StatusOr<void*> block = on_cpu->pool().Allocate(700 * kKiB);
+    if (!block.ok()) break;
+    blocks.push_back(*block);
+    EXPECT_LE(on_cpu->pool().GetStats().mapped_vgs, 16u);
+  }
+  // Blocks of that size have a virtual granule each, and share granules.
+  EXPECT_EQ(blocks.size(), 16u);
+  FIRN_EXPECT_OK(on_cpu->pool().CheckInvariants());
+}
+
 TEST(PoolOptionsTest, WhatDependsOnTheDeviceIsRefusedByCreate) {
   CpuDriverOptions driver_options;
   driver_options.storage = CpuStorage::kGhost;

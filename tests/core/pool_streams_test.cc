@@ -14,6 +14,7 @@
 #include "absl/time/clock.h"
 #include "firn/core/pool.h"
 #include "firn/vmm/driver_call.h"
+#include "firn/vmm/driver_wrapper.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/filled_blocks.h"
@@ -32,6 +33,15 @@ using ::firn::testing::kKiB;
 using ::firn::testing::kMiB;
 using ::firn::testing::PoolOnCpu;
 using ::firn::testing::StatusIs;
+
+// A driver from before there were unique ids of streams.
+class DriverWithoutStreamIds : public DriverWrapper {
+ public:
+  using DriverWrapper::DriverWrapper;
+  DriverResult StreamGetId(StreamHandle /*stream*/, uint64_t* /*id*/) override {
+    return DriverResult::kNotSupported;
+  }
+};
 
 class PoolStreamsTest : public ::testing::TestWithParam<CpuSync> {
  protected:
@@ -209,14 +219,18 @@ TEST_P(PoolStreamsTest, AHarvestWaitsForWorkOnMemoryFreedWithoutAnEvent) {
 }
 
 TEST_P(PoolStreamsTest, WithoutStreamIdsEveryFreeWaitsForItsStream) {
-  for (uint64_t n = 0; n < 20; ++n) {
-    on_cpu_->faults().FailNthOf(DriverCall::kStreamGetId, n,
-                                DriverResult::kNotSupported);
-  }
-  FIRN_ASSERT_OK_AND_ASSIGN(void* ptr, AllocateOn(first_, 4 * kMiB));
+  DriverWithoutStreamIds driver(&on_cpu_->cpu());
+  PoolOptions options;
+  options.driver = std::shared_ptr<Driver>(&driver, [](Driver*) {});
+  options.capacity_bytes = 16 * kMiB;
+  FIRN_ASSERT_OK_AND_ASSIGN(std::unique_ptr<Pool> pool, Pool::Create(options));
+  AllocateOptions on_first;
+  on_first.stream = first_;
+  FIRN_ASSERT_OK_AND_ASSIGN(void* ptr, pool->Allocate(4 * kMiB, on_first));
   WriteWhenOpen(first_, {ptr, 4 * kMiB, 1});
-  FIRN_ASSERT_OK(pool().Free(ptr, first_));
-  EXPECT_EQ(pool().GetStats().pending_free_bytes, 4 * kMiB);
+  FIRN_ASSERT_OK(pool->Free(ptr, first_));
+  EXPECT_EQ(pool->GetStats().pending_free_bytes, 4 * kMiB);
+  OpenSoon();  // the pool waits for the device at its end
 }
 
 INSTANTIATE_TEST_SUITE_P(Extremes, PoolStreamsTest,

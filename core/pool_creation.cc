@@ -1,0 +1,282 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a pool is made: its options, completed by what the device says, become
+// its parts.
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "firn/core/driver_choice.h"
+#include "firn/core/pool_impl.h"
+#include "firn/vmm/allocation_props.h"
+#include "firn/vmm/driver_status.h"
+
+namespace firn {
+namespace {
+
+// Mappings of one granule at most: each is an entry of the device's
+// translation caches.
+constexpr uint32_t kMaxMappingsPerGranule = 48;
+// What the pool takes by default of what is free.
+constexpr uint64_t kDefaultCpuCapacityBytes = uint64_t{8} << 30;
+
+// The granule size, or what is wrong with the one that was asked for.
+absl::StatusOr<uint64_t> ChooseGranuleBytes(const PoolOptions& options,
+                                            Driver* driver,
+                                            const AllocationProp& prop) {
+  size_t minimum = 0;
+  const DriverResult result = driver->MemGetAllocationGranularity(
+      &minimum, &prop, GranularityKind::kMinimum);
+  if (result != DriverResult::kSuccess) {
+    return ToStatus(result, "cuMemGetAllocationGranularity");
+  }
+  if (options.granule_bytes == 0) {
+    PoolOptions as_granule;
+    as_granule.granule_bytes = minimum;
+    if (!as_granule.Validate().ok()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the device's granularity of ", minimum,
+                       " bytes makes no granule; give granule_bytes"));
+    }
+    return uint64_t{minimum};
+  }
+  if (options.granule_bytes % minimum != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "granule_bytes: ", options.granule_bytes,
+        " is not a multiple of the device's granularity of ", minimum));
+  }
+  return options.granule_bytes;
+}
+
+absl::StatusOr<uint64_t> ChooseCapacityBytes(const PoolOptions& options,
+                                             Driver* driver) {
+  if (options.capacity_bytes > 0) return options.capacity_bytes;
+  size_t free_bytes = 0;
+  size_t total_bytes = 0;
+  const DriverResult result = driver->MemGetInfo(&free_bytes, &total_bytes);
+  if (result != DriverResult::kSuccess) {
+    return ToStatus(result, "cuMemGetInfo");
+  }
+  if (driver->identity().backend == "cpu") {
+    return std::min<uint64_t>(free_bytes / 2, kDefaultCpuCapacityBytes);
+  }
+  return free_bytes - free_bytes / 10;
+}
+
+// Opens the drivers that the options do not name; returns why this one.
+absl::StatusOr<std::string> CompleteDrivers(PoolOptions* options) {
+  if (options->driver != nullptr) return "given in PoolOptions::driver";
+  absl::StatusOr<DriverChoice> choice = ChooseDriver(options->device_ordinal);
+  if (!choice.ok()) return choice.status();
+  options->driver = std::move(choice->driver);
+  for (const int ordinal : options->peer_ordinals) {
+    absl::StatusOr<DriverChoice> peer = ChooseDriver(ordinal);
+    if (!peer.ok()) return peer.status();
+    if (options->driver->identity().backend != "cuda" ||
+        peer->driver->identity().backend != "cuda") {
+      return absl::InvalidArgumentError(
+          absl::StrCat("peer_ordinals: device ", ordinal,
+                       ": peers need CUDA devices: ", peer->reason));
+    }
+    options->peers.push_back(std::move(peer->driver));
+  }
+  return std::move(choice->reason);
+}
+
+// Access of the own device and of the peers to every mapping.
+absl::StatusOr<std::vector<AccessDesc>> ChooseAccess(
+    const PoolOptions& options) {
+  std::vector<AccessDesc> access;
+  const auto add = [&access](int ordinal) {
+    AccessDesc desc;
+    desc.location.type = LocationType::kDevice;
+    desc.location.id = ordinal;
+    desc.flags = AccessFlags::kReadWrite;
+    access.push_back(desc);
+  };
+  const int own = options.driver->identity().device_ordinal;
+  add(own);
+  for (const std::shared_ptr<Driver>& peer : options.peers) {
+    const int ordinal = peer->identity().device_ordinal;
+    for (const AccessDesc& desc : access) {
+      if (desc.location.id == ordinal) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("peers: device ", ordinal,
+                         " twice; each once, and not the pool's own"));
+      }
+    }
+    int32_t can_access = 0;
+    const DriverResult result = peer->DeviceCanAccessPeer(&can_access, own);
+    if (result != DriverResult::kSuccess) {
+      return ToStatus(result, "cuDeviceCanAccessPeer");
+    }
+    if (can_access == 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "peers: device ", ordinal, " cannot access memory of device ", own));
+    }
+    add(ordinal);
+  }
+  return access;
+}
+
+absl::StatusOr<GranuleStoreOptions> ChooseStore(const PoolOptions& options,
+                                                Driver* driver) {
+  GranuleStoreOptions store;
+  store.movable = MovableProp(driver->identity().device_ordinal);
+  const absl::StatusOr<uint64_t> granule_bytes =
+      ChooseGranuleBytes(options, driver, store.movable);
+  if (!granule_bytes.ok()) return granule_bytes.status();
+  store.granule_bytes = *granule_bytes;
+  const absl::StatusOr<uint64_t> capacity_bytes =
+      ChooseCapacityBytes(options, driver);
+  if (!capacity_bytes.ok()) return capacity_bytes.status();
+  const uint64_t granules = *capacity_bytes / *granule_bytes;
+  if (granules == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "capacity_bytes: ", *capacity_bytes, " is less than one granule of ",
+        *granule_bytes, " bytes"));
+  }
+  constexpr uint64_t kMost = std::numeric_limits<uint32_t>::max();
+  store.budget_granules = static_cast<uint32_t>(std::min(granules, kMost));
+  // Rounded up, as anything less would not be what was asked for.
+  const auto granules_for = [&](uint64_t bytes) {
+    return static_cast<uint32_t>(std::min<uint64_t>(
+        (bytes + *granule_bytes - 1) / *granule_bytes, store.budget_granules));
+  };
+  store.low_water_granules = granules_for(options.prepared_bytes);
+  if (options.max_cached_bytes != 0) {
+    store.high_water_granules = granules_for(options.max_cached_bytes);
+  }
+  store.max_idle = options.max_cached_time;
+  return store;
+}
+
+LaunchGateOptions GateOptions(const PoolOptions& options) {
+  LaunchGateOptions gate;
+  gate.report_unscoped_work = options.report_unscoped_work;
+  return gate;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Pool::Impl>> Pool::Impl::Create(
+    PoolOptions options) {
+  const absl::Status valid = options.Validate();
+  if (!valid.ok()) return valid;
+  Parts parts;
+  absl::StatusOr<std::string> reason = CompleteDrivers(&options);
+  if (!reason.ok()) return reason.status();
+  parts.driver_reason = *std::move(reason);
+  Driver* const driver = options.driver.get();
+  absl::StatusOr<std::vector<AccessDesc>> access = ChooseAccess(options);
+  if (!access.ok()) return access.status();
+  parts.mappings.access = *std::move(access);
+  parts.devices.push_back(driver);
+  for (const std::shared_ptr<Driver>& peer : options.peers) {
+    parts.devices.push_back(peer.get());
+  }
+
+  absl::StatusOr<GranuleStoreOptions> store = ChooseStore(options, driver);
+  if (!store.ok()) return store.status();
+  parts.store = *store;
+  const uint64_t granules = store->budget_granules;
+  if (options.max_mapped_vgs != 0) {
+    if (options.max_mapped_vgs < granules) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "max_mapped_vgs: ", options.max_mapped_vgs,
+          "; must be 0 or at least the capacity, ", granules, " granules"));
+    }
+    parts.mappings.max_mapped_vgs = options.max_mapped_vgs;
+  }
+  // Indexes of virtual granules have 31 bits to spare for sums.
+  const uint64_t vgs = granules * options.address_space_factor;
+  if (vgs > (uint64_t{1} << 31)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "capacity_bytes: ", granules * store->granule_bytes,
+        " times address_space_factor ", options.address_space_factor,
+        " exceeds 2^31 granules of ", store->granule_bytes, " bytes"));
+  }
+  absl::StatusOr<std::unique_ptr<AddressSpace>> address_space =
+      AddressSpace::Reserve(driver, store->granule_bytes,
+                            static_cast<uint32_t>(vgs),
+                            static_cast<uint32_t>(2 * granules));
+  if (!address_space.ok()) return address_space.status();
+  parts.address_space = *std::move(address_space);
+  absl::StatusOr<std::unique_ptr<StreamTracker>> tracker =
+      StreamTracker::Create(parts.devices, StreamTrackerOptions());
+  if (!tracker.ok()) return tracker.status();
+  parts.tracker = *std::move(tracker);
+
+  auto impl = absl::WrapUnique(new Impl(std::move(options), std::move(parts)));
+  absl::Status created = impl->CreateRelocator();
+  if (created.ok()) created = impl->StartKeeper();
+  if (!created.ok()) return created;
+  return impl;
+}
+
+Pool::Impl::Impl(PoolOptions options, Parts parts)
+    : options_(std::move(options)),
+      driver_reason_(std::move(parts.driver_reason)),
+      identity_(options_.driver->identity()),
+      devices_(std::move(parts.devices)),
+      driver_(options_.driver.get()),
+      granule_bytes_(parts.store.granule_bytes),
+      quanta_per_granule_(
+          static_cast<uint32_t>(granule_bytes_ / kQuantumBytes)),
+      tracker_(std::move(parts.tracker)),
+      gate_(devices_, tracker_.get(), GateOptions(options_)),
+      store_(driver_, parts.store),
+      address_space_(std::move(parts.address_space)),
+      mappings_(driver_, address_space_.get(), &store_,
+                std::move(parts.mappings)),
+      books_(quanta_per_granule_, kMaxMappingsPerGranule),
+      backing_(address_space_.get(), &store_, &mappings_, &books_,
+               [this] { return WaitForFreed(); }),
+      windows_(&backing_),
+      large_(&backing_),
+      free_queue_(driver_, tracker_.get(),
+                  [this] { return WaitForDevices(); }) {}
+
+absl::Status Pool::Impl::CreateRelocator() {
+  MutexLock lock(&mutex_);
+  absl::StatusOr<std::unique_ptr<Relocator>> relocator =
+      Relocator::Create(driver_, address_space_.get(), &mappings_);
+  if (!relocator.ok()) return relocator.status();
+  relocator_ = std::move(*relocator);
+  compactor_ =
+      absl::make_unique<Compactor>(&backing_, &windows_, relocator_.get());
+  return absl::OkStatus();
+}
+
+absl::Status Pool::Impl::StartKeeper() {
+  if (options_.prepared_bytes == 0 && options_.max_cached_bytes == 0 &&
+      options_.max_cached_time == absl::InfiniteDuration()) {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::unique_ptr<StoreKeeper>> keeper =
+      StoreKeeper::Start(driver_, &store_, StoreKeeperOptions());
+  if (!keeper.ok()) return keeper.status();
+  keeper_ = *std::move(keeper);
+  return absl::OkStatus();
+}
+
+Pool::Impl::~Impl() {
+  // Unmapping what work in flight still uses would be fatal to the context. A
+  // lost device has none.
+  WaitForDevices().IgnoreError();
+}
+
+absl::Status Pool::Impl::WaitForDevices() const {
+  absl::Status first;
+  for (Driver* const device : devices_) {
+    first.Update(
+        ToStatus(device->CtxSynchronize(), "cuCtxSynchronize", device->loss()));
+  }
+  return first;
+}
+
+}  // namespace firn
