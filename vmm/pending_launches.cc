@@ -49,7 +49,7 @@ void PendingLaunches::Note(Slot* slot) {
 }
 
 bool PendingLaunches::IsOfPrimaryContext(StreamHandle stream) const {
-  if (stream == nullptr) return true;
+  if (stream == nullptr || tracker_->IsKnownLocal(stream)) return true;
   const absl::StatusOr<StreamIdentity> identity = tracker_->Identify(stream);
   // A handle of no stream has nothing that could be tracked.
   return !identity.ok() || !identity->is_foreign;

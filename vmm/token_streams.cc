@@ -80,6 +80,15 @@ absl::StatusOr<uint64_t> TokenStreams::IdOf(StreamHandle stream) const {
   return NoStream(stream);
 }
 
+uint64_t TokenStreams::FirstDevicesIdOf(StreamHandle stream) const {
+  if (stream == nullptr) return kLegacyStreamId;
+  uint64_t id = 0;
+  return has_ids_ && devices_.front()->StreamGetId(stream, &id) ==
+                         DriverResult::kSuccess
+             ? id + kFirstStreamId
+             : 0;
+}
+
 absl::StatusOr<bool> TokenStreams::IsCapturing(StreamHandle stream,
                                                const StreamPlace& place) const {
   for (size_t i = 0; i < devices_.size(); ++i) {

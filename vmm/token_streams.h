@@ -36,6 +36,9 @@ class TokenStreams {
   // Never 0, and the same for as long as the stream lives. InvalidArgument: no
   // stream.
   absl::StatusOr<uint64_t> IdOf(StreamHandle stream) const;
+  // The same, without a status: 0 if the driver has no ids, or its first device
+  // does not know the stream.
+  uint64_t FirstDevicesIdOf(StreamHandle stream) const;
   // Whether nothing may be queued on the stream, because that would become part
   // of a capture or invalidate one. Asks the device of `place` first; of a
   // foreign stream, or one of unknown place, the others as well.
