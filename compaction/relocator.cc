@@ -67,6 +67,7 @@ absl::Status Relocator::Relocate(absl::Span<const Relocation> moves) {
     // Copies already queued may still be writing to the hosts. Nobody may be
     // given those bytes, nor may they be unmapped, before they are done.
     if (!status.ok()) copies_have_ended = WaitForCopiesInFlight();
+    if (!copies_have_ended) AbandonMoves(moves, status);
   }
   if (status.ok()) status = Remap(moves);
   if (!status.ok()) {
@@ -164,6 +165,14 @@ bool Relocator::WaitForCopiesInFlight() {
     }
   }
   return false;
+}
+
+void Relocator::AbandonMoves(absl::Span<const Relocation> moves,
+                             const absl::Status& cause) {
+  for (const Relocation& move : moves) {
+    mappings_->Abandon(move.vg, cause);
+    if (!move.through.is_none()) mappings_->Abandon(move.through, cause);
+  }
 }
 
 void Relocator::DropAliases(bool copies_have_ended, const absl::Status& cause) {

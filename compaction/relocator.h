@@ -77,6 +77,9 @@ class Relocator {
 
   // The way back, after `cause`.
   bool WaitForCopiesInFlight();
+  // Copies may still be reading and writing there: nobody else ever may.
+  void AbandonMoves(absl::Span<const Relocation> moves,
+                    const absl::Status& cause);
   void DropAliases(bool copies_have_ended, const absl::Status& cause);
   bool UnmapAlias(VgIndex vg);
   void GiveBack(VgIndex vg);

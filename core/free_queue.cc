@@ -8,14 +8,17 @@
 
 namespace firn {
 
-absl::Status FreeQueue::NoteStream(StreamHandle stream) {
+absl::Status FreeQueue::NoteStream(StreamHandle stream, bool in_scopes) {
   if (is_recording_) return absl::OkStatus();
-  if (stream == nullptr && first_is_default_) return absl::OkStatus();
+  if (stream == nullptr && first_is_default_ && !in_scopes) {
+    return absl::OkStatus();
+  }
   const absl::StatusOr<StreamIdentity> identity = tracker_->Identify(stream);
   if (!identity.ok()) return identity.status();
   // Without ids a stream is not told from a later one with the same handle; the
   // default stream is always there.
-  const bool is_certain = !identity->by_handle || stream == nullptr;
+  const bool is_certain = (!identity->by_handle || stream == nullptr) &&
+                          !identity->is_foreign && !in_scopes;
   if (!has_stream_ && is_certain) {
     has_stream_ = true;
     first_is_default_ = stream == nullptr;
@@ -23,7 +26,7 @@ absl::Status FreeQueue::NoteStream(StreamHandle stream) {
     return absl::OkStatus();
   }
   if (is_certain && identity->id == first_stream_) return absl::OkStatus();
-  const absl::Status idle = wait_for_devices_();
+  const absl::Status idle = wait_for_freed_();
   if (!idle.ok()) return idle;
   is_recording_ = true;
   return absl::OkStatus();

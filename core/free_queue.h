@@ -29,21 +29,23 @@ namespace firn {
 // Thread safety: none; guarded by its owner.
 class FreeQueue {
  public:
-  // Waits for all work on the pool's memory.
-  using WaitForDevices = std::function<absl::Status()>;
+  // Waits until no work uses memory that was freed without a token.
+  // ResourceExhausted: the calling thread may not wait.
+  using WaitForFreed = std::function<absl::Status()>;
 
   // Owns neither pointer; both must outlive this object.
-  FreeQueue(Driver* driver, StreamTracker* tracker,
-            WaitForDevices wait_for_devices)
+  FreeQueue(Driver* driver, StreamTracker* tracker, WaitForFreed wait_for_freed)
       : driver_(driver),
         tracker_(tracker),
-        wait_for_devices_(std::move(wait_for_devices)) {}
+        wait_for_freed_(std::move(wait_for_freed)) {}
   FreeQueue(const FreeQueue&) = delete;
   FreeQueue& operator=(const FreeQueue&) = delete;
 
-  // A call names `stream`. When it is the second one ever, waits for the
-  // devices: memory freed before has no token that could be asked for.
-  absl::Status NoteStream(StreamHandle stream);
+  // A call names `stream`. When it is the second one ever, or one that waiting
+  // for the devices does not cover, or `in_scopes`, as then nobody should wait
+  // for devices, frees are recorded from now on; memory freed before without a
+  // token is waited for once.
+  absl::Status NoteStream(StreamHandle stream, bool in_scopes);
 
   // FailedPrecondition if `stream` is capturing: what is freed there is used
   // again whenever the graph is launched.
@@ -81,7 +83,7 @@ class FreeQueue {
 
   Driver* const driver_;
   StreamTracker* const tracker_;
-  const WaitForDevices wait_for_devices_;
+  const WaitForFreed wait_for_freed_;
   bool has_stream_ = false;
   bool first_is_default_ = false;
   uint64_t first_stream_ = 0;

@@ -21,6 +21,8 @@ namespace {
 // Mappings of one granule at most: each is an entry of the device's
 // translation caches.
 constexpr uint32_t kMaxMappingsPerGranule = 48;
+// How long a pool that goes waits for what was launched in scopes.
+constexpr absl::Duration kLongestWaitAtEnd = absl::Seconds(10);
 // What the pool takes by default of what is free.
 constexpr uint64_t kDefaultCpuCapacityBytes = uint64_t{8} << 30;
 
@@ -238,8 +240,7 @@ Pool::Impl::Impl(PoolOptions options, Parts parts)
                [this] { return WaitForFreed(); }),
       windows_(&backing_),
       large_(&backing_),
-      free_queue_(driver_, tracker_.get(),
-                  [this] { return WaitForDevices(); }) {}
+      free_queue_(driver_, tracker_.get(), [this] { return WaitForFreed(); }) {}
 
 absl::Status Pool::Impl::CreateRelocator() {
   MutexLock lock(&mutex_);
@@ -266,7 +267,9 @@ absl::Status Pool::Impl::StartKeeper() {
 
 Pool::Impl::~Impl() {
   // Unmapping what work in flight still uses would be fatal to the context. A
-  // lost device has none.
+  // lost device has none. Scopes may have named streams that waiting for the
+  // devices does not cover.
+  if (gate_.was_used()) gate_.Close(kLongestWaitAtEnd).IgnoreError();
   WaitForDevices().IgnoreError();
 }
 

@@ -39,32 +39,26 @@ absl::StatusOr<void*> Pool::Impl::Allocate(uint64_t bytes,
   request.quanta = BytesToQuanta(bytes);
   request.alignment_quanta = std::max<uint64_t>(1, alignment / kQuantumBytes);
 
-  Reach reach = Reach::kFreeMemory;
-  bool may_close_gate = false;
-  if (gate_.was_used()) {
-    may_close_gate = options_.move_on_failure;
-  } else if (options_.move_on_failure) {
-    reach = Reach::kLiveMemory;
-  }
-  if (gate_.ThisThreadIsInside()) {
-    reach = Reach::kNoWaiting;
-    may_close_gate = false;
-  }
-
+  const bool is_inside = gate_.ThisThreadIsInside();
   absl::StatusOr<BlockStart> start;
+  bool ends_here = true;
   {
     MutexLock lock(&mutex_);
-    absl::Status status = free_queue_.NoteStream(options.stream);
+    may_wait_ = !is_inside;
+    absl::Status status =
+        free_queue_.NoteStream(options.stream, gate_.was_used());
     if (status.ok() && !free_queue_.empty()) status = ReleasePending(false);
-    start = status.ok() ? AllocateLocked(request, reach) : status;
-    const bool ends_here =
-        !may_close_gate || !absl::IsResourceExhausted(start.status());
-    if (start.ok()) return AddressOf(*start);
-    if (ends_here) {
-      ++stats_.failed_allocations;
-      return start.status();
+    Reach reach = is_inside ? Reach::kNoWaiting : Reach::kFreeMemory;
+    if (!is_inside && options_.move_on_failure && MayMovingHelp(request)) {
+      reach = Reach::kUntilMoving;
     }
+    start = status.ok() ? AllocateLocked(request, reach) : status;
+    if (start.ok()) return AddressOf(*start);
+    ends_here = reach != Reach::kUntilMoving ||
+                !absl::IsResourceExhausted(start.status());
+    if (ends_here) ++stats_.failed_allocations;
   }
+  if (ends_here) return start.status();
   start = AllocateGated(request, start.status());
   MutexLock lock(&mutex_);
   if (!start.ok()) {
@@ -76,12 +70,10 @@ absl::StatusOr<void*> Pool::Impl::Allocate(uint64_t bytes,
 
 absl::StatusOr<BlockStart> Pool::Impl::AllocateLocked(const Request& request,
                                                       Reach reach) {
-  may_wait_ = reach != Reach::kNoWaiting;
   absl::StatusOr<BlockStart> start = TryPlace(request, Effort::kOrdinary);
   if (absl::IsResourceExhausted(start.status())) {
     start = ClimbLadder(request, reach, start.status());
   }
-  may_wait_ = true;
   if (!start.ok()) {
     backing_.IsolateLost();
     return start;
@@ -105,10 +97,12 @@ absl::StatusOr<BlockStart> Pool::Impl::AllocateGated(const Request& request,
         failure.message(), " Not moved: ", closure.status().message()));
   }
   MutexLock lock(&mutex_);
-  gate_is_closed_ = true;
+  may_wait_ = true;
+  // Else all depends on the promise of those who set move_on_failure.
+  launches_are_drained_ = gate_.was_used();
   absl::StatusOr<BlockStart> start =
       AllocateLocked(request, Reach::kLiveMemory);
-  gate_is_closed_ = false;
+  launches_are_drained_ = false;
   return start;
 }
 
@@ -146,7 +140,7 @@ absl::StatusOr<BlockStart> Pool::Impl::ClimbLadder(const Request& request,
   };
   // 1. Freed blocks whose streams are not done: wait for them.
   if (reach != Reach::kNoWaiting && !free_queue_.empty()) {
-    const absl::Status status = ReleasePending(true);
+    const absl::Status status = ReleasePending(!launches_are_drained_);
     if (!status.ok()) return status;
     absl::StatusOr<BlockStart> start = retry(Effort::kOrdinary);
     if (!absl::IsResourceExhausted(start.status())) return start;
@@ -154,15 +148,17 @@ absl::StatusOr<BlockStart> Pool::Impl::ClimbLadder(const Request& request,
   // 2. Granules there are, but no addresses or mappings: those that hold
   // nothing live have them.
   if (backing_.available_granules() >= large_.GranulesFor(request.quanta)) {
+    // Where unmapping would have to wait, and may not, nothing has changed.
     const absl::StatusOr<uint32_t> spares = backing_.UnmapSpares(0);
-    if (!spares.ok()) return spares.status();
+    if (!spares.ok() && may_wait_) return spares.status();
     const absl::StatusOr<uint32_t> empty = backing_.UnmapEmpty();
-    if (!empty.ok()) return empty.status();
-    if (*spares + *empty > 0) {
+    if (!empty.ok() && may_wait_) return empty.status();
+    if (spares.value_or(0) + empty.value_or(0) > 0) {
       absl::StatusOr<BlockStart> start = retry(Effort::kOrdinary);
       if (!absl::IsResourceExhausted(start.status())) return start;
     }
   }
+  if (reach == Reach::kUntilMoving) return failure;
   // 3. Move live memory together, where that is allowed.
   if (reach == Reach::kLiveMemory && frees_at_empty_pass_ != stats_.frees) {
     const absl::Status status = MakeRoom(request);
@@ -194,15 +190,23 @@ absl::Status Pool::Impl::MakeRoom(const Request& request) {
   return absl::OkStatus();
 }
 
+bool Pool::Impl::HoleWasInVain(const WindowAllocator::Shape& shape) {
+  return frees_at_failed_hole_ == stats_.frees &&
+         shape.quanta >= failed_hole_.quanta &&
+         shape.alignment_quanta >= failed_hole_.alignment_quanta;
+}
+
+bool Pool::Impl::MayMovingHelp(const Request& request) {
+  if (request.bytes > GranulesToBytes(store_.budget_granules())) return false;
+  return frees_at_empty_pass_ != stats_.frees ||
+         (IsSmall(request) && !HoleWasInVain(ShapeOf(request)));
+}
+
 absl::Status Pool::Impl::MakeHole(const Request& request) {
-  const WindowAllocator::Shape shape =
-      windows_.ShapeOf(static_cast<uint32_t>(request.quanta),
-                       static_cast<uint32_t>(request.alignment_quanta));
-  if (frees_at_failed_hole_ == stats_.frees &&
-      shape.quanta >= failed_hole_.quanta &&
-      shape.alignment_quanta >= failed_hole_.alignment_quanta) {
-    return absl::OkStatus();
-  }
+  const WindowAllocator::Shape shape = ShapeOf(request);
+  if (HoleWasInVain(shape)) return absl::OkStatus();
+  const ScopedRelaxedCapture relaxed(driver_);
+  if (!relaxed.status().ok()) return relaxed.status();
   absl::Status status = WaitUntilIdle();
   if (!status.ok()) return status;
   CompactionReport report;
@@ -257,19 +261,26 @@ absl::StatusOr<BlockStart> Pool::Impl::FindBlock(const void* ptr) const {
 
 absl::Status Pool::Impl::Free(void* ptr, StreamHandle stream) {
   if (ptr == nullptr) return absl::OkStatus();
+  const bool is_inside = gate_.ThisThreadIsInside();
   MutexLock lock(&mutex_);
+  may_wait_ = !is_inside;
   const absl::StatusOr<BlockStart> start = FindBlock(ptr);
   if (!start.ok()) {
     ++stats_.refused_frees;
     return start.status();
   }
   const uint64_t bytes = RequestedBytes(*start);
-  absl::Status status = free_queue_.NoteStream(stream);
+  absl::Status status = free_queue_.NoteStream(stream, gate_.was_used());
+  // Earlier frees would have to be waited for, and may not: this one at least
+  // gets a token.
+  const bool with_token = absl::IsResourceExhausted(status);
+  if (with_token) status = absl::OkStatus();
   // The default stream captures nothing.
   if (status.ok() && stream != nullptr) {
     status = free_queue_.RefuseCapturing(stream);
   }
-  if (status.ok() && free_queue_.is_recording()) {
+  const bool is_queued = with_token || free_queue_.is_recording();
+  if (status.ok() && is_queued) {
     status = free_queue_.Push(*start, bytes, stream);
   }
   if (!status.ok()) {
@@ -279,7 +290,7 @@ absl::Status Pool::Impl::Free(void* ptr, StreamHandle stream) {
   ++stats_.frees;
   --stats_.live_allocations;
   stats_.live_bytes -= bytes;
-  if (!free_queue_.is_recording()) {
+  if (!is_queued) {
     Release(*start);
     has_unconfirmed_frees_ = true;
   }
@@ -298,7 +309,7 @@ void Pool::Impl::Release(BlockStart start) {
 absl::Status Pool::Impl::WaitForFreed() {
   // Reached through Backing, which is used under the lock only.
   mutex_.AssertHeld();
-  if (!has_unconfirmed_frees_) return absl::OkStatus();
+  if (!has_unconfirmed_frees_ || launches_are_drained_) return absl::OkStatus();
   if (!may_wait_) {
     return absl::ResourceExhaustedError(
         "freed memory would have to be waited for, inside a LaunchScope");
@@ -319,14 +330,14 @@ absl::Status Pool::Impl::ReleasePending(bool wait) {
 // --- Compaction and trim ---
 
 absl::Status Pool::Impl::WaitUntilIdle() {
-  if (!gate_is_closed_) {
+  if (!launches_are_drained_) {
     // Level 0: nobody launches meanwhile; what was launched is waited for.
     const absl::Status idle = WaitForDevices();
     if (!idle.ok()) return idle;
-    gate_.ForgetLaunches();
   }
   has_unconfirmed_frees_ = false;
-  return ReleasePending(true);
+  // What streams outside of scopes are still doing is no work on this memory.
+  return ReleasePending(!launches_are_drained_);
 }
 
 void Pool::Impl::CountPass(const absl::Status& status,
@@ -356,17 +367,29 @@ absl::StatusOr<CompactionReport> Pool::Impl::Compact(
     return absl::FailedPreconditionError(
         "Compact: the calling thread is inside a LaunchScope of this pool");
   }
+  const bool in_scopes = options.level == CompactionLevel::kLaunchScopes;
   std::optional<LaunchGate::Closure> closure;
-  if (options.level == CompactionLevel::kLaunchScopes && !options.dry_run) {
+  if ((in_scopes || gate_.was_used()) && !options.dry_run) {
+    if (!in_scopes) {
+      // Level 0 promises that nobody launches, so the devices tell what is left
+      // of all that was; but for what is on streams of other contexts, which
+      // the gate knows of.
+      const ScopedRelaxedCapture relaxed(driver_);
+      if (!relaxed.status().ok()) return relaxed.status();
+      const absl::Status idle = WaitForDevices();
+      if (!idle.ok()) return idle;
+      gate_.ForgetLaunches();
+    }
     absl::StatusOr<LaunchGate::Closure> closed = gate_.Close(options.max_wait);
     if (!closed.ok()) return closed.status();
     closure.emplace(*std::move(closed));
   }
   MutexLock lock(&mutex_);
-  gate_is_closed_ = closure.has_value();
+  may_wait_ = true;
+  launches_are_drained_ = in_scopes && closure.has_value();
   CompactionReport report;
   const absl::Status status = CompactLocked(options, &report);
-  gate_is_closed_ = false;
+  launches_are_drained_ = false;
   if (!status.ok()) {
     backing_.IsolateLost();
     return status;
@@ -375,7 +398,9 @@ absl::StatusOr<CompactionReport> Pool::Impl::Compact(
 }
 
 absl::StatusOr<uint64_t> Pool::Impl::Trim(uint64_t keep_bytes) {
+  const bool is_inside = gate_.ThisThreadIsInside();
   MutexLock lock(&mutex_);
+  may_wait_ = !is_inside;
   const absl::Status status = ReleasePending(false);
   if (!status.ok()) return status;
   const uint64_t keep_granules =

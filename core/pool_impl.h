@@ -61,9 +61,10 @@ class Pool::Impl {
   };
   // How far an allocation may go.
   enum class Reach {
-    kNoWaiting,   // inside a scope of its own thread
-    kFreeMemory,  // live memory stays where it is
-    kLiveMemory,  // nobody launches: the options say so, or the gate is closed
+    kNoWaiting,    // inside a scope of its own thread
+    kFreeMemory,   // live memory stays where it is
+    kUntilMoving,  // likewise, and gives up where that would be moved
+    kLiveMemory,   // with the gate closed
   };
   // What a pool is made of, in the order in which it is made.
   struct Parts {
@@ -81,7 +82,7 @@ class Pool::Impl {
 
   absl::StatusOr<BlockStart> AllocateLocked(const Request& request, Reach reach)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Closes the gate, and tries again with all means.
+  // Closes the gate, and climbs the whole ladder.
   absl::StatusOr<BlockStart> AllocateGated(const Request& request,
                                            absl::Status failure)
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -101,6 +102,17 @@ class Pool::Impl {
     return request.quanta < quanta_per_granule_ &&
            request.alignment_quanta <= quanta_per_granule_;
   }
+  // Whether passes might recover anything for it: something was freed since
+  // they last did not.
+  bool MayMovingHelp(const Request& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HoleWasInVain(const WindowAllocator::Shape& shape)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  WindowAllocator::Shape ShapeOf(const Request& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return windows_.ShapeOf(static_cast<uint32_t>(request.quanta),
+                            static_cast<uint32_t>(request.alignment_quanta));
+  }
   // Opens a hole within a granule.
   absl::Status MakeHole(const Request& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -111,7 +123,7 @@ class Pool::Impl {
   // Waits for all devices.
   absl::Status WaitForDevices() const;
   // No work uses what is about to move, and what was freed is released: waits
-  // for the devices, unless the gate is closed.
+  // for the devices, unless launches are drained.
   absl::Status WaitUntilIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CompactLocked(const CompactOptions& options,
                              CompactionReport* report)
@@ -175,11 +187,11 @@ class Pool::Impl {
   // Memory was released that only its stream's order protects: work in flight
   // may still touch it.
   bool has_unconfirmed_frees_ ABSL_GUARDED_BY(mutex_) = false;
-  // False during an allocation inside a scope of its own thread.
+  // False during a call inside a scope of its own thread.
   bool may_wait_ ABSL_GUARDED_BY(mutex_) = true;
-  // A pass or an allocation holds the gate closed: all that was launched on the
-  // pool's memory is done.
-  bool gate_is_closed_ ABSL_GUARDED_BY(mutex_) = false;
+  // All launches on the pool's memory are in scopes, the gate is closed, and
+  // what was launched is done.
+  bool launches_are_drained_ ABSL_GUARDED_BY(mutex_) = false;
 
   // Last: it is the first to go.
   std::unique_ptr<StoreKeeper> keeper_;

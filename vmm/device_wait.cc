@@ -43,8 +43,20 @@ absl::StatusOr<uint64_t> DeviceWait::Request() {
     }
     started_ = true;
   }
+  const uint64_t request = ++last_request_;
   asked_.Signal();
-  return ++last_request_;
+  // No wait begins when nobody expects it any more: a capture might be open.
+  while (begun_through_ == over_through_ && begun_through_ < request) {
+    begun_.Wait(&mutex_);
+  }
+  return request;
+}
+
+bool DeviceWait::Withdraw(uint64_t request) {
+  MutexLock lock(&mutex_);
+  if (begun_through_ >= request) return false;
+  withdrawn_through_ = last_request_;
+  return true;
 }
 
 absl::Status DeviceWait::WaitFor(uint64_t request, absl::Time deadline) {
@@ -66,9 +78,15 @@ absl::Status DeviceWait::WaitFor(uint64_t request, absl::Time deadline) {
 void DeviceWait::Run() {
   MutexLock lock(&mutex_);
   while (true) {
-    while (!ending_ && last_request_ == over_through_) asked_.Wait(&mutex_);
+    while (!ending_ && last_request_ <= over_through_) asked_.Wait(&mutex_);
     if (ending_) return;
     const uint64_t covered = last_request_;
+    if (covered == withdrawn_through_) {
+      begun_through_ = over_through_ = covered;
+      continue;
+    }
+    begun_through_ = covered;
+    begun_.SignalAll();
     mutex_.Unlock();
     const absl::Status status = Synchronise(driver_);
     mutex_.Lock();

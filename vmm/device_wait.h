@@ -33,9 +33,13 @@ class DeviceWait {
   DeviceWait(const DeviceWait&) = delete;
   DeviceWait& operator=(const DeviceWait&) = delete;
 
-  // Asks for a wait that begins after this call; returns its number at once.
-  // ResourceExhausted if the system starts no thread.
+  // Asks for a wait that begins after this call, and returns its number: once
+  // it is about to begin, or at once if an earlier one is still going on, for
+  // it can begin only then. ResourceExhausted if the system starts no thread.
   absl::StatusOr<uint64_t> Request();
+  // Nobody waits for it any more. True if it had not begun: it never will, and
+  // neither do all others that have not.
+  bool Withdraw(uint64_t request);
   // Waits until the wait of that number, or a later one, is over. OkStatus: all
   // work queued before the request is done. DeadlineExceeded; or what the
   // driver answered.
@@ -48,11 +52,14 @@ class DeviceWait {
   Driver* const driver_;
   Mutex mutex_;
   CondVar asked_;  // there is a new request, or the end
+  CondVar begun_;  // a wait begins
   CondVar over_;   // a wait is over
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   // Requests are numbered from 1 on. A wait covers all that were made before it
   // began: of the last one that is over, and of the last that went well.
   uint64_t last_request_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t withdrawn_through_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t begun_through_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t over_through_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t done_through_ ABSL_GUARDED_BY(mutex_) = 0;
   // Of the last wait that failed.

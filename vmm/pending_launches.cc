@@ -12,6 +12,18 @@
 #include "firn/vmm/relaxed_capture.h"
 
 namespace firn {
+namespace {
+
+// No stream's: what is known of one that could not even be identified.
+constexpr uint64_t kUnknownStreamId = 0;
+
+// It is no stream, or of a lost device, which the next drain will find out.
+bool HasNothingToTrack(const absl::Status& refusal) {
+  return absl::IsInvalidArgument(refusal) || absl::IsDataLoss(refusal);
+}
+
+}  // namespace
+
 PendingLaunches::PendingLaunches(std::vector<Driver*> devices,
                                  StreamTracker* tracker)
     : devices_(std::move(devices)),
@@ -51,11 +63,12 @@ void PendingLaunches::Note(Slot* slot) {
 bool PendingLaunches::IsOfPrimaryContext(StreamHandle stream) const {
   if (stream == nullptr || tracker_->IsKnownLocal(stream)) return true;
   const absl::StatusOr<StreamIdentity> identity = tracker_->Identify(stream);
-  // A handle of no stream has nothing that could be tracked.
-  return !identity.ok() || !identity->is_foreign;
+  if (!identity.ok()) return HasNothingToTrack(identity.status());
+  return !identity->is_foreign;
 }
 
 void PendingLaunches::AddToken(Slot* slot, StreamHandle stream) {
+  const uint64_t age = last_age_.load(std::memory_order_acquire);
   const absl::StatusOr<StreamToken> token = tracker_->Mark(stream);
   if (!token.ok()) {
     AddWithoutToken(slot, stream, token.status());
@@ -63,14 +76,25 @@ void PendingLaunches::AddToken(Slot* slot, StreamHandle stream) {
   }
   Keep(slot, *token);
   // Whatever was queued there before without a token comes before this one.
-  ClearObstacle(token->stream_id);
+  ClearObstacle(token->stream_id, age);
 }
 
 ABSL_ATTRIBUTE_NOINLINE void PendingLaunches::AddWithoutToken(
     Slot* slot, StreamHandle stream, const absl::Status& refusal) {
+  // The legacy stream, which is the own device's: waiting for that covers it.
+  if (stream == nullptr) {
+    Note(slot);
+    return;
+  }
+  const uint64_t age = last_age_.load(std::memory_order_acquire);
   const absl::StatusOr<StreamIdentity> identity = tracker_->Identify(stream);
   if (!identity.ok()) {
     Note(slot);
+    if (HasNothingToTrack(identity.status())) return;
+    // It may be of a foreign context: who knows.
+    Obstacle unknown;
+    unknown.reason = std::string(identity.status().message());
+    SetObstacle(kUnknownStreamId, std::move(unknown));
     return;
   }
   Obstacle obstacle;
@@ -82,9 +106,9 @@ ABSL_ATTRIBUTE_NOINLINE void PendingLaunches::AddWithoutToken(
     SetObstacle(identity->id, std::move(obstacle));
   } else if (!identity->is_foreign) {
     Note(slot);
-    ClearObstacle(identity->id);
+    ClearObstacle(identity->id, age);
   } else if (IsIdle(stream)) {
-    ClearObstacle(identity->id);
+    ClearObstacle(identity->id, age);
   } else {
     SetObstacle(identity->id, std::move(obstacle));
   }
@@ -117,23 +141,33 @@ void PendingLaunches::PruneTokens(Slot* slot) {
 
 bool PendingLaunches::IsIdle(StreamHandle stream) {
   ScopedRelaxedCapture relaxed(devices_[0]);
-  CaptureStatus capture = CaptureStatus::kActive;
-  return devices_[0]->StreamIsCapturing(stream, &capture) ==
-             DriverResult::kSuccess &&
-         capture == CaptureStatus::kNone &&
-         devices_[0]->StreamQuery(stream) == DriverResult::kSuccess;
+  // Through whichever device knows it.
+  for (Driver* const device : devices_) {
+    CaptureStatus capture = CaptureStatus::kActive;
+    if (device->StreamIsCapturing(stream, &capture) == DriverResult::kSuccess) {
+      return capture == CaptureStatus::kNone &&
+             device->StreamQuery(stream) == DriverResult::kSuccess;
+    }
+  }
+  return false;
 }
 
 void PendingLaunches::SetObstacle(uint64_t stream_id, Obstacle obstacle) {
   MutexLock lock(&mutex_);
+  obstacle.age = last_age_.fetch_add(1, std::memory_order_release) + 1;
   obstacles_[stream_id] = std::move(obstacle);
   obstacle_count_.store(obstacles_.size(), std::memory_order_relaxed);
 }
 
-void PendingLaunches::ClearObstacle(uint64_t stream_id) {
+void PendingLaunches::ClearObstacle(uint64_t stream_id, uint64_t age) {
   if (obstacle_count_.load(std::memory_order_relaxed) == 0) return;
   MutexLock lock(&mutex_);
-  obstacles_.erase(stream_id);
+  const auto found = obstacles_.find(stream_id);
+  if (found == obstacles_.end() || found->second.age > age) return;
+  // Without ids, it may be another stream that has the handle now.
+  const bool is_certain = tracker_->has_ids() || found->second.is_capturing ||
+                          !found->second.is_foreign;
+  if (is_certain) obstacles_.erase(found);
   obstacle_count_.store(obstacles_.size(), std::memory_order_relaxed);
 }
 

@@ -96,6 +96,7 @@ class PendingLaunches {
     bool is_capturing = false;
     bool is_foreign = false;
     std::string reason;
+    uint64_t age = 0;  // of all that were set, which one
   };
 
   static void Note(Slot* slot);
@@ -108,7 +109,9 @@ class PendingLaunches {
   bool IsIdle(StreamHandle stream);
   void SetObstacle(uint64_t stream_id, Obstacle obstacle)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  void ClearObstacle(uint64_t stream_id) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Unless it is younger than that.
+  void ClearObstacle(uint64_t stream_id, uint64_t age)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Steps of WaitForAll.
   void Collect();
@@ -116,6 +119,9 @@ class PendingLaunches {
   absl::Status RequestDeviceWaits();
   absl::Status WaitForTokens(absl::Time deadline);
   absl::Status WaitForDevices(absl::Time deadline);
+  // Waits for devices that have not begun never do: what they were to cover is
+  // left to the next drain.
+  void WithdrawDeviceWaits();
 
   const std::vector<Driver*> devices_;
   StreamTracker* const tracker_;
@@ -126,6 +132,7 @@ class PendingLaunches {
   absl::flat_hash_map<uint64_t, Obstacle> obstacles_ ABSL_GUARDED_BY(mutex_);
   // Their number, so that those who add need no lock while there are none.
   std::atomic<size_t> obstacle_count_{0};
+  std::atomic<uint64_t> last_age_{0};
 
   // What has been collected and is not known to be done; not for Add.
   bool on_unknown_streams_ = false;  // and not covered by `requests_`

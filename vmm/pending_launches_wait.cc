@@ -28,10 +28,19 @@ absl::Status PendingLaunches::WaitForAll(absl::Time deadline) {
   if (!status.ok()) return status;
   // The devices are waited for by threads of their own, meanwhile.
   status = RequestDeviceWaits();
-  if (!status.ok()) return status;
-  status = WaitForTokens(deadline);
-  if (!status.ok()) return status;
-  return WaitForDevices(deadline);
+  if (status.ok()) status = WaitForTokens(deadline);
+  if (status.ok()) status = WaitForDevices(deadline);
+  if (!status.ok()) WithdrawDeviceWaits();
+  return status;
+}
+
+void PendingLaunches::WithdrawDeviceWaits() {
+  for (size_t i = 0; i < waits_.size(); ++i) {
+    if (!requests_[i].has_value()) continue;
+    if (!waits_[i]->Withdraw(*requests_[i])) continue;
+    requests_[i].reset();
+    on_unknown_streams_ = true;
+  }
 }
 
 void PendingLaunches::Collect() {
@@ -163,12 +172,14 @@ absl::Status PendingLaunches::WaitForUnscoped(
       }
       status = waits_[i]->WaitFor(requests[i], deadline);
     }
-    if (IsDeadline(status)) {
-      return absl::DeadlineExceededError(
-          absl::StrCat(NameOf(devices_[i]),
-                       " was still busy with work that no scope has named"));
+    if (status.ok()) continue;
+    for (size_t j = i; j < waits_.size(); ++j) {
+      (void)waits_[j]->Withdraw(requests[j]);
     }
-    if (!status.ok()) return status;
+    if (!IsDeadline(status)) return status;
+    return absl::DeadlineExceededError(
+        absl::StrCat(NameOf(devices_[i]),
+                     " was still busy with work that no scope has named"));
   }
   return absl::OkStatus();
 }

@@ -112,6 +112,8 @@ class StreamTracker {
   absl::Status WaitUntilDone(const StreamToken& token, absl::Time deadline);
 
   bool writes_values() const;
+  // Whether streams are told apart by unique ids.
+  bool has_ids() const { return streams_->has_ids(); }
   // Streams with tokens not known to be done.
   uint32_t pending_streams() const;
   // Tokens written so far.

@@ -192,9 +192,11 @@ absl::StatusOr<uint32_t> Backing::Trim(uint32_t keep_granules) {
   const uint32_t held = store_->held_granules();
   if (held <= keep_granules) return 0;
   const uint32_t wanted = held - keep_granules;
-  if (wanted > store_->cached_granules()) {
-    const absl::StatusOr<uint32_t> unmapped = UnmapIntoCache(
-        ChooseHarvest(wanted - store_->cached_granules(), VgRange()));
+  // Once: a keeper may be at work on the cache.
+  const uint32_t cached = store_->cached_granules();
+  if (wanted > cached) {
+    const absl::StatusOr<uint32_t> unmapped =
+        UnmapIntoCache(ChooseHarvest(wanted - cached, VgRange()));
     if (!unmapped.ok()) return unmapped.status();
   }
   return store_->ReleaseCached(keep_granules);

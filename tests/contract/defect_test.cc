@@ -19,7 +19,7 @@ namespace {
 using ::testing::HasSubstr;
 
 // Runs one check with a driver that has `defect`.
-Ended RunCheck(const DefectCase& each, absl::string_view defect) {
+testing::Ended RunCheck(const DefectCase& each, absl::string_view defect) {
   return RunContractTests(absl::StrCat("--way=", testing::WayName(each.way),
                                        " --check=", each.check_name,
                                        " --defect=", defect));
@@ -29,9 +29,9 @@ class ContractDefectTest : public ::testing::TestWithParam<DefectCase> {};
 
 TEST_P(ContractDefectTest, IsNoticedByTheCheckOfItsRule) {
   const DefectCase& each = GetParam();
-  const Ended sound = RunCheck(each, "None");
+  const testing::Ended sound = RunCheck(each, "None");
   EXPECT_EQ(sound.exit_status, 0) << sound.output;
-  const Ended defective = RunCheck(each, each.defect_name);
+  const testing::Ended defective = RunCheck(each, each.defect_name);
   EXPECT_EQ(defective.exit_status, 1) << defective.output;
   EXPECT_THAT(defective.output,
               HasSubstr(absl::StrCat("FAILED ", each.check_name)));

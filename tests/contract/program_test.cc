@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 constexpr int kUsageError = 2;
 
 TEST(ContractProgramTest, ListsEachOfAtLeast150ChecksOnceWithItsSource) {
-  const Ended ended = RunContractTests("--list");
+  const testing::Ended ended = RunContractTests("--list");
   ASSERT_EQ(ended.exit_status, 0);
   std::vector<std::string> lines =
       absl::StrSplit(ended.output, '\n', absl::SkipEmpty());
@@ -48,7 +48,7 @@ TEST(ContractProgramTest, RefusesWhatItDoesNotKnow) {
 }
 
 TEST(ContractProgramTest, SaysWhyACheckIsSkipped) {
-  const Ended ended =
+  const testing::Ended ended =
       RunContractTests("--way=cpu_lazy --check=sync.draining_unmap_waits");
   EXPECT_EQ(ended.exit_status, 77);
   EXPECT_THAT(ended.output, HasSubstr("skipped sync.draining_unmap_waits: "));

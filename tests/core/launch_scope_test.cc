@@ -106,7 +106,8 @@ class LaunchScopeTest : public ::testing::TestWithParam<CpuSync> {
 TEST_P(LaunchScopeTest, APassWaitsForWhatWasLaunchedInScopes) {
   Fragment();
   HeldStream work(&cpu());
-  // The second time around, tokens are awaited and not the device.
+  // Tokens are awaited, and not the device: allocations that failed have closed
+  // the gate before, and so armed it.
   for (int round = 0; round < 2; ++round) {
     {
       const LaunchScope scope(pool(), work.stream());
@@ -130,8 +131,8 @@ TEST_P(LaunchScopeTest, APassWaitsForWhatWasLaunchedInScopes) {
     ExpectAllIntact();
   }
   const PoolStats stats = pool().GetStats();
-  EXPECT_EQ(stats.gate_closings, 2u);
-  EXPECT_EQ(stats.device_waits, 1u);
+  EXPECT_GE(stats.gate_closings, 2u);
+  EXPECT_EQ(stats.device_waits, 0u);
   EXPECT_GE(stats.scope_tokens, 1u);
 }
 
@@ -197,10 +198,11 @@ TEST_P(LaunchScopeTest, AFailingAllocationClosesTheGateBeforeItMoves) {
     absl::SleepFor(absl::Milliseconds(20));
     work.Release();
   });
+  const uint64_t closings = pool().GetStats().gate_closings;
   const absl::Status allocated = pool().Allocate(12 * kMiB).status();
   releaser.join();
   FIRN_EXPECT_OK(allocated);
-  EXPECT_EQ(pool().GetStats().gate_closings, 1u);
+  EXPECT_EQ(pool().GetStats().gate_closings, closings + 1);
   ExpectAllIntact();
 }
 
@@ -284,15 +286,88 @@ TEST_P(LaunchScopeTest, ThreadsGoOnLaunchingWhilePassesMoveTheirMemory) {
   ExpectAllIntact();
 }
 
+TEST_P(LaunchScopeTest, FreesThatWaitForOtherStreamsHoldUpNoGatedPass) {
+  if (GetParam() == CpuSync::kDraining) {
+    GTEST_SKIP() << "unmapping waits for all work, also for what is held here";
+  }
+  Fragment();
+  HeldStream other(&cpu());
+  { const LaunchScope scope(pool(), nullptr); }
+  // Waits for what was freed before, now that scopes are in use.
+  FIRN_ASSERT_OK_AND_ASSIGN(void* freed, pool().Allocate(kBlockBytes));
+  ASSERT_EQ(other.Hold(), DriverResult::kSuccess);
+  FIRN_ASSERT_OK(pool().Free(freed, other.stream()));
+  FIRN_ASSERT_OK(pool().Compact(Gated()).status());
+  EXPECT_EQ(pool().GetStats().pending_free_bytes, kBlockBytes);
+  other.Release();
+  ExpectAllIntact();
+}
+
+// A second stream would have the pool wait for what was freed before.
+TEST_P(LaunchScopeTest, ASecondStreamInsideAScopeBreaksNoCapture) {
+  HeldStream first(&cpu());
+  StreamHandle second = nullptr;
+  ASSERT_EQ(cpu().StreamCreate(&second, kStreamNonBlocking),
+            DriverResult::kSuccess);
+  AllocateOptions on_first;
+  on_first.stream = first.stream();
+  FIRN_ASSERT_OK_AND_ASSIGN(void* block, pool().Allocate(kMiB, on_first));
+  FIRN_ASSERT_OK_AND_ASSIGN(void* kept, pool().Allocate(kMiB, on_first));
+  ASSERT_EQ(first.Hold(), DriverResult::kSuccess);
+  FIRN_ASSERT_OK(pool().Free(block, first.stream()));
+  {
+    const LaunchScope scope(pool(), second);
+    ASSERT_EQ(cpu().StreamBeginCapture(second, CaptureMode::kThreadLocal),
+              DriverResult::kSuccess);
+    AllocateOptions on_second;
+    on_second.stream = second;
+    EXPECT_THAT(pool().Allocate(kMiB, on_second),
+                StatusIs(absl::StatusCode::kResourceExhausted,
+                         HasSubstr("LaunchScope")));
+    GraphHandle graph = nullptr;
+    EXPECT_EQ(cpu().StreamEndCapture(second, &graph), DriverResult::kSuccess);
+    EXPECT_EQ(cpu().GraphDestroy(graph), DriverResult::kSuccess);
+    // A free is taken all the same, and waits for its own stream.
+    FIRN_EXPECT_OK(pool().Free(kept, second));
+  }
+  first.Release();
+  FIRN_EXPECT_OK(pool().CheckInvariants());
+}
+
+TEST_P(LaunchScopeTest, WhatIsFreedOnAStreamOfAnotherContextIsWaitedFor) {
+  FIRN_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<CpuDriver> context,
+                            cpu().CreateContext());
+  HeldStream work(context.get());
+  AllocateOptions options;
+  options.stream = work.stream();
+  FIRN_ASSERT_OK_AND_ASSIGN(void* block, pool().Allocate(4 * kMiB, options));
+  FilledBlock filled;
+  filled.ptr = block;
+  filled.bytes = 4 * kMiB;
+  ASSERT_EQ(work.Hold(), DriverResult::kSuccess);
+  ASSERT_EQ(FillOnStream(context.get(), filled, work.stream()),
+            DriverResult::kSuccess);
+  FIRN_ASSERT_OK(pool().Free(block, work.stream()));
+  EXPECT_EQ(pool().GetStats().pending_free_bytes, 4 * kMiB);
+  FIRN_EXPECT_OK(pool().Trim().status());
+  EXPECT_GE(pool().GetStats().held_bytes, 4 * kMiB);
+  work.Release();
+  ASSERT_EQ(work.Wait(), DriverResult::kSuccess);
+  FIRN_EXPECT_OK(pool().Trim().status());
+  EXPECT_EQ(pool().GetStats().held_bytes, 0u);
+  EXPECT_EQ(cpu().loss(), "");
+}
+
 TEST_P(LaunchScopeTest, ADryRunNeedsNoGate) {
   Fragment();
   HeldStream work(&cpu());
   ASSERT_EQ(work.Hold(), DriverResult::kSuccess);
   { const LaunchScope scope(pool(), work.stream()); }
+  const uint64_t closings = pool().GetStats().gate_closings;
   CompactOptions options = Gated(absl::ZeroDuration());
   options.dry_run = true;
   FIRN_EXPECT_OK(pool().Compact(options).status());
-  EXPECT_EQ(pool().GetStats().gate_closings, 0u);
+  EXPECT_EQ(pool().GetStats().gate_closings, closings);
 }
 
 INSTANTIATE_TEST_SUITE_P(Extremes, LaunchScopeTest,

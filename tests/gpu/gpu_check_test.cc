@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/gpu/parts.h"
-#include "tests/gpu/program_run.h"
+#include "tests/support/program_run.h"
 #include "tests/support/temporary_path.h"
 
 namespace firn::gpu_check {
@@ -26,12 +26,13 @@ constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 constexpr int kNoGpu = 77;
 
-Ended Check(const std::string& arguments, const std::string& settings = "") {
-  return RunProgram(absl::StrCat(settings, settings.empty() ? "" : " ",
-                                 FIRN_GPU_CHECK, " ", arguments));
+testing::Ended Check(const std::string& arguments,
+                     const std::string& settings = "") {
+  return testing::RunProgram(absl::StrCat(settings, settings.empty() ? "" : " ",
+                                          FIRN_GPU_CHECK, " ", arguments));
 }
-Ended CheckLibrary(const std::string& arguments,
-                   const std::string& settings = "") {
+testing::Ended CheckLibrary(const std::string& arguments,
+                            const std::string& settings = "") {
   return Check(absl::StrCat("--library=", FIRN_CPU_LIBCUDA, " ", arguments),
                settings);
 }
@@ -40,7 +41,7 @@ Ended CheckLibrary(const std::string& arguments,
 nlohmann::json ResultsOf(const std::string& arguments,
                          const std::string& settings = "") {
   const std::string path = testing::TemporaryPath("gpu_check.json");
-  const Ended ended =
+  const testing::Ended ended =
       CheckLibrary(absl::StrCat(arguments, " --json=", path), settings);
   EXPECT_EQ(ended.exit_status, 0) << ended.output;
   std::ifstream file(path);
@@ -61,20 +62,20 @@ TEST(GpuCheckTest, NamesABadOptionAndEndsWithTwo) {
   for (const char* const option :
        {"--bogus", "--only=nothing", "--budget_s=x", "--device=-2",
         "--library=/nowhere/libcuda.so.1"}) {
-    const Ended ended = Check(option);
+    const testing::Ended ended = Check(option);
     EXPECT_EQ(ended.exit_status, kUsage) << option;
     EXPECT_THAT(ended.output, HasSubstr(option));
   }
 }
 
 TEST(GpuCheckTest, ADeviceThatDoesNotExistIsABadOption) {
-  const Ended ended = CheckLibrary("--only=copies --device=7");
+  const testing::Ended ended = CheckLibrary("--only=copies --device=7");
   EXPECT_EQ(ended.exit_status, kUsage) << ended.output;
   EXPECT_THAT(ended.output, HasSubstr("--device=7"));
 }
 
 TEST(GpuCheckTest, HelpNamesEachPart) {
-  const Ended ended = Check("--help");
+  const testing::Ended ended = Check("--help");
   EXPECT_EQ(ended.exit_status, 0);
   for (const Part& part : AllParts()) {
     EXPECT_THAT(ended.output, HasSubstr(part.name));
@@ -82,13 +83,14 @@ TEST(GpuCheckTest, HelpNamesEachPart) {
 }
 
 TEST(GpuCheckTest, WithoutAGpuItIsSkippedAndSaysWhy) {
-  const Ended ended = Check("", "LD_LIBRARY_PATH= CUDA_VISIBLE_DEVICES=");
+  const testing::Ended ended =
+      Check("", "LD_LIBRARY_PATH= CUDA_VISIBLE_DEVICES=");
   if (ended.exit_status != kNoGpu) GTEST_SKIP() << "there is a GPU here";
   EXPECT_THAT(ended.output, HasSubstr("skipped: there is no GPU"));
 }
 
 TEST(GpuCheckTest, NothingButSkipsIsAFailure) {
-  const Ended ended =
+  const testing::Ended ended =
       CheckLibrary("--only=tests --budget_s=20 --gtest_filter=No.SuchTest");
   EXPECT_EQ(ended.exit_status, kFailed) << ended.output;
   EXPECT_THAT(ended.output, HasSubstr("FAILED tests: nothing but skips"));
@@ -96,7 +98,7 @@ TEST(GpuCheckTest, NothingButSkipsIsAFailure) {
 
 TEST(GpuCheckTest, AMeasurementThatIsNotPossibleAloneIsAFailureWithItsReason) {
   // A device of two granules.
-  const Ended ended =
+  const testing::Ended ended =
       CheckLibrary("--only=aliases --budget_s=10",
                    "FIRN_CPU_DRIVER=granularity=64KiB,device_bytes=128KiB");
   EXPECT_EQ(ended.exit_status, kFailed) << ended.output;
@@ -105,7 +107,7 @@ TEST(GpuCheckTest, AMeasurementThatIsNotPossibleAloneIsAFailureWithItsReason) {
 }
 
 TEST(GpuCheckTest, SaysLoudlyThatTheLibraryIsNoGpu) {
-  const Ended ended = CheckLibrary("--only=copies --budget_s=2");
+  const testing::Ended ended = CheckLibrary("--only=copies --budget_s=2");
   EXPECT_EQ(ended.exit_status, 0) << ended.output;
   EXPECT_THAT(ended.output, HasSubstr("THIS IS NOT A GPU"));
   EXPECT_THAT(ended.output, HasSubstr("WORTHLESS"));
@@ -187,7 +189,7 @@ TEST(GpuCheckTest, EachRowOfTheJsonNamesTheDeviceAndItsDriver) {
 }
 
 TEST(GpuCheckTest, ACallThatShouldHaveWorkedIsAFailureThatIsNamed) {
-  const Ended ended = CheckLibrary(
+  const testing::Ended ended = CheckLibrary(
       "--only=moves --budget_s=5",
       "FIRN_CPU_DRIVER=granularity=64KiB,device_bytes=64MiB,errors=quiet,"
       "fail=cuMemSetAccess:3:OUT_OF_MEMORY");

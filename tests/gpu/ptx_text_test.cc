@@ -15,7 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/gpu/program_run.h"
+#include "tests/support/program_run.h"
 #include "tests/support/temporary_path.h"
 
 namespace firn::gpu_check {
@@ -30,14 +30,14 @@ TEST_P(PtxTextTest, AssemblesForTheArchitecture) {
     GTEST_SKIP() << "there is no ptxas here";
   }
   const std::string known =
-      RunProgram(absl::StrCat(FIRN_PTXAS, " --help")).output;
+      testing::RunProgram(absl::StrCat(FIRN_PTXAS, " --help")).output;
   if (known.find(absl::StrCat("'", GetParam(), "'")) == std::string::npos) {
     GTEST_SKIP() << "this ptxas does not know " << GetParam();
   }
   const std::string path =
       testing::TemporaryPath(absl::StrCat("kernels_", GetParam(), ".ptx"));
   std::ofstream(path) << kPtxText;
-  const Ended ended = RunProgram(
+  const testing::Ended ended = testing::RunProgram(
       absl::StrCat(FIRN_PTXAS, " --warn-on-spills -arch=", GetParam(),
                    " -o /dev/null ", path));
   std::remove(path.c_str());

@@ -99,6 +99,24 @@ TEST_F(DeviceWaitTest, ARequestDuringAWaitGetsAnotherThatBeginsLater) {
   EXPECT_EQ(driver.begun(), 2);
 }
 
+TEST_F(DeviceWaitTest, AWithdrawnRequestNeverBegins) {
+  WatchedWaits driver(device());
+  HeldStream held(device());
+  ASSERT_EQ(held.Hold(), kOk);
+  DeviceWait wait(&driver);
+  const uint64_t first = RequestFrom(wait);
+  driver.AwaitBegun(1);
+  const uint64_t second = RequestFrom(wait);
+  EXPECT_FALSE(wait.Withdraw(first)) << "it has begun";
+  EXPECT_TRUE(wait.Withdraw(second));
+  held.Release();
+  FIRN_EXPECT_OK(wait.WaitFor(first, Soon()));
+  // Asked for again, it is one that begins now.
+  const uint64_t third = RequestFrom(wait);
+  FIRN_EXPECT_OK(wait.WaitFor(third, Soon()));
+  EXPECT_EQ(driver.begun(), 2);
+}
+
 TEST_F(DeviceWaitTest, AnErrorIsReportedToAllRequestsThatItCovers) {
   FaultingDriver faults(device());
   WatchedWaits driver(&faults);

@@ -177,6 +177,7 @@ TEST_F(LaunchGateDrainTest, ManyStreamsOfOneThreadAreAllWaitedFor) {
 TEST_F(LaunchGateDrainTest, WhereNoTokenCanBeWrittenTheDeviceIsWaitedFor) {
   gate().Arm();
   HeldStream held(device());
+  FIRN_ASSERT_OK(scene_->tracker().Identify(held.stream()));
   {
     const Scope scope(&gate(), {held.stream()});
     ASSERT_EQ(held.Hold(), DriverResult::kSuccess);
@@ -194,6 +195,23 @@ TEST_F(LaunchGateDrainTest, WhereNoTokenCanBeWrittenTheDeviceIsWaitedFor) {
   EXPECT_EQ(gate().stats().tokens_written, 0u);
   ExpectIsWaitedFor(&held);
   EXPECT_EQ(gate().stats().device_waits, 1u);
+}
+
+// It might be one of another context, which no wait for a device covers.
+TEST_F(LaunchGateDrainTest, AStreamThatCannotBeIdentifiedKeepsTheGateOpen) {
+  HeldStream held(device());
+  {
+    const Scope scope(&gate(), {held.stream()});
+    for (size_t i = 0; i < scene_->device_count(); ++i) {
+      scene_->faults(i).FailRandomlyOf(DriverCall::kStreamIsCapturing, 1, 0,
+                                       DriverResult::kUnknown);
+    }
+  }
+  for (size_t i = 0; i < scene_->device_count(); ++i) scene_->faults(i).Reset();
+  EXPECT_THAT(gate().Close(kPatience),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  gate().ForgetLaunches();
+  FIRN_EXPECT_OK(gate().Close(kPatience));
 }
 
 TEST_F(LaunchGateDrainTest, ADeviceThatCannotBeWaitedForKeepsTheGateOpen) {

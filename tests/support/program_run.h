@@ -3,8 +3,8 @@
 //
 // Runs programs for tests of them.
 
-#ifndef FIRN_TESTS_GPU_PROGRAM_RUN_H_
-#define FIRN_TESTS_GPU_PROGRAM_RUN_H_
+#ifndef FIRN_TESTS_SUPPORT_PROGRAM_RUN_H_
+#define FIRN_TESTS_SUPPORT_PROGRAM_RUN_H_
 
 #include <sys/wait.h>
 
@@ -14,7 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace firn::gpu_check {
+namespace firn::testing {
 
 struct Ended {
   int exit_status = -1;  // -1 if a signal ended it
@@ -35,6 +35,6 @@ inline Ended RunProgram(const std::string& command) {
   return ended;
 }
 
-}  // namespace firn::gpu_check
+}  // namespace firn::testing
 
-#endif  // FIRN_TESTS_GPU_PROGRAM_RUN_H_
+#endif  // FIRN_TESTS_SUPPORT_PROGRAM_RUN_H_
