@@ -40,26 +40,27 @@ absl::StatusOr<void*> Pool::Impl::Allocate(uint64_t bytes,
   request.alignment_quanta = std::max<uint64_t>(1, alignment / kQuantumBytes);
 
   const bool is_inside = gate_.ThisThreadIsInside();
-  absl::StatusOr<BlockStart> start;
-  bool ends_here = true;
+  absl::Status failure;
   {
     MutexLock lock(&mutex_);
     may_wait_ = !is_inside;
-    absl::Status status =
-        free_queue_.NoteStream(options.stream, gate_.was_used());
-    if (status.ok() && !free_queue_.empty()) status = ReleasePending(false);
+    failure = free_queue_.NoteStream(options.stream, gate_.was_used());
+    if (failure.ok() && !free_queue_.empty()) failure = ReleasePending(false);
     Reach reach = is_inside ? Reach::kNoWaiting : Reach::kFreeMemory;
     if (!is_inside && options_.move_on_failure && MayMovingHelp(request)) {
       reach = Reach::kUntilMoving;
     }
-    start = status.ok() ? AllocateLocked(request, reach) : status;
-    if (start.ok()) return AddressOf(*start);
-    ends_here = reach != Reach::kUntilMoving ||
-                !absl::IsResourceExhausted(start.status());
-    if (ends_here) ++stats_.failed_allocations;
+    if (failure.ok()) {
+      const absl::StatusOr<BlockStart> start = AllocateLocked(request, reach);
+      if (start.ok()) return AddressOf(*start);
+      failure = start.status();
+    }
+    if (reach != Reach::kUntilMoving || !absl::IsResourceExhausted(failure)) {
+      ++stats_.failed_allocations;
+      return failure;
+    }
   }
-  if (ends_here) return start.status();
-  start = AllocateGated(request, start.status());
+  const absl::StatusOr<BlockStart> start = AllocateGated(request, failure);
   MutexLock lock(&mutex_);
   if (!start.ok()) {
     ++stats_.failed_allocations;

@@ -74,7 +74,7 @@ LaunchGate::Closure::~Closure() {
   if (gate_ != nullptr) gate_->Open();
 }
 
-bool LaunchGate::ThisThreadIsInside() const {
+bool LaunchGate::HasOpenScope() const {
   for (const Scope* scope = innermost_scope; scope != nullptr;
        scope = scope->outer_) {
     if (scope->gate_ == this) return true;

@@ -147,7 +147,7 @@ class LaunchGate {
   void Arm();
   bool is_armed() const { return armed_.load(std::memory_order_relaxed); }
   // Whether the calling thread is inside a scope of this gate.
-  bool ThisThreadIsInside() const;
+  bool ThisThreadIsInside() const { return was_used() && HasOpenScope(); }
   // Whether any scope was ever entered.
   bool was_used() const { return was_used_.load(std::memory_order_relaxed); }
   // The caller has waited for all devices by itself, and no scope was open
@@ -164,6 +164,9 @@ class LaunchGate {
   struct alignas(128) Slot {
     std::atomic<uint32_t> open_scopes{0};
   };
+
+  // Among the calling thread's scopes, of which there may be some.
+  bool HasOpenScope() const;
 
   // The fast path of a scope, and what it takes while the gate is not open.
   void Enter(size_t slot);
