@@ -127,7 +127,8 @@ TEST_F(LaunchGateDrainTest, WhatIsLaunchedAfterAFailedDrainIsWaitedForToo) {
   EXPECT_EQ(first.Wait(), DriverResult::kSuccess);
   // The wait for the first alone does not count for the second.
   ExpectIsWaitedFor(&second);
-  EXPECT_EQ(gate().stats().device_waits, 2u);
+  // A wait that could not begin in time is asked for again.
+  EXPECT_GE(gate().stats().device_waits, 2u);
 }
 
 TEST_F(LaunchGateDrainTest, ADrainForgetsWhatItHasWaitedFor) {
