@@ -58,9 +58,9 @@ struct PoolOptions {
   // only.
   bool move_on_failure = false;
 
-  // Once any thread has entered a LaunchScope, such an allocation closes the
-  // pool's gate before it moves anything, and waits for open scopes and for
-  // what was launched in them, at most so long; not moved otherwise.
+  // Such an allocation closes the gate of the pool's LaunchScopes before it
+  // moves anything, and waits for open ones and for what was launched in them,
+  // at most so long; nothing is moved otherwise. 0 or more.
   absl::Duration max_wait = absl::Seconds(1);
 
   // Report work in flight that no scope has named whenever the gate is closed,
