@@ -131,6 +131,35 @@ TEST_F(LaunchGateDrainTest, WhatIsLaunchedAfterAFailedDrainIsWaitedForToo) {
   EXPECT_GE(gate().stats().device_waits, 2u);
 }
 
+// Two drains give up, the second one's wait still queued behind the first's:
+// it must not begin when a capture may be open.
+TEST_F(LaunchGateDrainTest, AWaitThatNobodyExpectsBreaksNoLaterCapture) {
+  HeldStream held(device());
+  StreamHandle captured = nullptr;
+  ASSERT_EQ(device()->StreamCreate(&captured, kStreamNonBlocking),
+            DriverResult::kSuccess);
+  for (int i = 0; i < 2; ++i) {
+    LaunchHeld(&held, {});
+    EXPECT_THAT(gate().Close(kMoment),
+                StatusIs(absl::StatusCode::kDeadlineExceeded));
+  }
+  {
+    const Scope scope(&gate(), {captured});
+    ASSERT_EQ(device()->StreamBeginCapture(captured, CaptureMode::kGlobal),
+              DriverResult::kSuccess);
+    held.Release();
+    // A wait that was still to begin would by now. (This thread must not wait
+    // for a stream itself: its own capture forbids that.)
+    absl::SleepFor(2 * kMoment);
+    GraphHandle graph = nullptr;
+    EXPECT_EQ(device()->StreamEndCapture(captured, &graph),
+              DriverResult::kSuccess);
+    EXPECT_EQ(device()->GraphDestroy(graph), DriverResult::kSuccess);
+  }
+  FIRN_EXPECT_OK(gate().Close(kPatience));
+  EXPECT_EQ(device()->StreamDestroy(captured), DriverResult::kSuccess);
+}
+
 TEST_F(LaunchGateDrainTest, ADrainForgetsWhatItHasWaitedFor) {
   gate().Arm();
   HeldStream held(device());
