@@ -76,7 +76,8 @@ struct LaunchGateStats {
 //
 // Work on a stream of a foreign context that cannot be tracked (where values
 // cannot be written) is refused in the same way: until a scope that names the
-// stream ends while the stream is idle.
+// stream ends while the stream is idle. One of which the driver does not even
+// say where it is might be foreign: the gate stays open until ForgetLaunches.
 //
 // No thread may wait for the gate while work on the device waits for that
 // thread, and no thread may wait inside a scope for one that closes the gate.
