@@ -116,7 +116,8 @@ firn_configure_and_build() {
   shift
   local folder="$FIRN_ROOT/build/$preset" launcher=""
   if command -v ccache >/dev/null && ccache --show-config >/dev/null 2>&1; then
-    launcher=ccache
+    # Time stamps inside precompiled headers are not what it is to go by.
+    launcher="env;CCACHE_SLOPPINESS=pch_defines,time_macros;ccache"
     # Another clone of the same sources finds the same objects.
     export CCACHE_BASEDIR="${CCACHE_BASEDIR:-$FIRN_ROOT}"
   fi
