@@ -62,7 +62,8 @@ class Policy {
                                             uint32_t stream) = 0;
   virtual absl::Status Free(uint64_t address, uint32_t stream) = 0;
 
-  // Called after each event with the trace's clock: time for background work.
+  // Called after each event with the trace's clock, which starts at 0 with the
+  // first allocation: time for background work.
   virtual absl::Status Tick(int64_t /*time_us*/) { return absl::OkStatus(); }
 
   virtual PolicyUsage usage() const = 0;

@@ -30,7 +30,7 @@ class Replayer {
   absl::Status Apply(const TraceEvent& event);
   uint64_t events() const { return figures_.events; }
   uint64_t failed_allocs() const { return figures_.failed_allocs; }
-  ReplayFigures Finish(uint64_t unknown_frees);
+  ReplayFigures Finish();
 
  private:
   // The address of a block that is not there: never allocated, or in vain.
@@ -104,11 +104,15 @@ absl::Status Replayer::Apply(const TraceEvent& event) {
     recorder_.Probe();
     return absl::OkStatus();
   }
+  if (event.kind == TraceEventKind::kUnknownFree) {
+    ++figures_.unknown_frees;
+    return absl::OkStatus();
+  }
   ++figures_.events;
   absl::Status status =
       event.kind == TraceEventKind::kAllocate ? Allocate(event) : Free(event);
   if (!status.ok()) return status;
-  status = policy_->Tick(event.time_us);
+  status = policy_->Tick(event.time_us - summary_.first_time_us);
   if (!status.ok()) return Failure(event, status);
   const PolicyUsage usage = policy_->usage();
   recorder_.Record(event.time_us, {live_bytes_, usage.used_bytes,
@@ -120,8 +124,7 @@ absl::Status Replayer::Apply(const TraceEvent& event) {
   return absl::OkStatus();
 }
 
-ReplayFigures Replayer::Finish(uint64_t unknown_frees) {
-  figures_.unknown_frees = unknown_frees;
+ReplayFigures Replayer::Finish() {
   figures_.usage = recorder_.Finish();
   figures_.policy = policy_->Report();
   figures_.alloc_ns_p50 = alloc_times_.Quantile(0.5);
@@ -153,7 +156,7 @@ absl::StatusOr<ReplayFigures> Replay(TraceSource* trace,
       options.on_progress(replayer.events());
     }
   }
-  return replayer.Finish(trace->unknown_frees());
+  return replayer.Finish();
 }
 
 }  // namespace firn::bench

@@ -31,7 +31,7 @@ struct ReplayFigures {
   uint64_t allocs = 0;         // asked for
   uint64_t failed_allocs = 0;  // of them
   uint64_t frees = 0;          // done; blocks that failed are not freed
-  uint64_t unknown_frees = 0;  // passed over by the trace's reader
+  uint64_t unknown_frees = 0;  // of addresses the trace never allocated
   uint64_t bytes_allocated = 0;
   uint64_t lower_bound_bytes_at_peak = 0;
   UsageFigures usage;

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 #include "bench/traces/clock_time.h"
 
 namespace firn::bench {
@@ -19,13 +20,29 @@ namespace {
 constexpr uint64_t kFirstPointer = 0x7f0000000000;
 constexpr uint64_t kPointerStep = 512;
 
+absl::string_view ActionOf(TraceEventKind kind) {
+  switch (kind) {
+    case TraceEventKind::kAllocate:
+      return "allocate";
+    case TraceEventKind::kProbe:
+      return "allocate failure";
+    case TraceEventKind::kFree:
+    case TraceEventKind::kUnknownFree:
+      break;
+  }
+  return "free";
+}
+
 std::string Line(const TraceEvent& event) {
   const int64_t seconds = event.time_us / kUsPerSecond;
+  const bool has_block = event.kind == TraceEventKind::kAllocate ||
+                         event.kind == TraceEventKind::kFree;
   return absl::StrFormat(
-      "0,%02d:%02d:%02d.%06d,%s,%#x,%d,%#x\n", seconds / 3600,
+      "%d,%02d:%02d:%02d.%06d,%s,%#x,%d,%#x\n", event.thread, seconds / 3600,
       seconds / 60 % 60, seconds % 60, event.time_us % kUsPerSecond,
-      event.kind == TraceEventKind::kAllocate ? "allocate" : "free",
-      kFirstPointer + event.id * kPointerStep, event.bytes, event.stream);
+      ActionOf(event.kind),
+      has_block ? kFirstPointer + event.id * kPointerStep : 0, event.bytes,
+      event.stream);
 }
 
 }  // namespace
@@ -44,7 +61,7 @@ absl::Status ExportRmmLog(TraceSource* trace, const std::string& file) {
     absl::StatusOr<bool> has_event = trace->Next(&event);
     if (!has_event.ok()) return has_event.status();
     if (!*has_event) break;
-    if (event.kind != TraceEventKind::kProbe) out << Line(event);
+    out << Line(event);
     if (!out) return cannot_write();
   }
   out.close();

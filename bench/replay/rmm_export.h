@@ -13,9 +13,11 @@
 
 namespace firn::bench {
 
-// The whole of `trace`, from its start; replaces `file`. Probes are left out,
-// as the format has none. An error of the trace is returned as it is;
-// InvalidArgument says why the file cannot be written.
+// The whole of `trace`, from its start; replaces `file`. What the format has no
+// action for is written so that other readers pass it over: a probe as a failed
+// allocation of 0 bytes, an unknown free as one of the null pointer. An error
+// of the trace is returned as it is; InvalidArgument says why the file cannot
+// be written.
 absl::Status ExportRmmLog(TraceSource* trace, const std::string& file);
 
 }  // namespace firn::bench

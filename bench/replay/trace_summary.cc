@@ -16,7 +16,10 @@ absl::StatusOr<TraceSummary> SummarizeTrace(TraceSource* trace) {
     absl::StatusOr<bool> has_event = trace->Next(&event);
     if (!has_event.ok()) return has_event.status();
     if (!*has_event) return summary;
-    if (event.kind == TraceEventKind::kProbe) continue;
+    if (event.kind != TraceEventKind::kAllocate &&
+        event.kind != TraceEventKind::kFree) {
+      continue;
+    }
     if (summary.events++ == 0) summary.first_time_us = event.time_us;
     summary.last_time_us = event.time_us;
     if (event.kind == TraceEventKind::kAllocate) {

@@ -43,15 +43,15 @@ class ChunkedSource : public TraceSource {
 
   uint64_t EmitAllocate(int64_t time_us, uint64_t bytes) {
     const uint64_t id = ids_.Take();
-    chunk_.push_back({TraceEventKind::kAllocate, 0, time_us, id, bytes});
+    chunk_.push_back({TraceEventKind::kAllocate, 0, 0, time_us, id, bytes});
     return id;
   }
   void EmitFree(int64_t time_us, uint64_t id, uint64_t bytes) {
-    chunk_.push_back({TraceEventKind::kFree, 0, time_us, id, bytes});
+    chunk_.push_back({TraceEventKind::kFree, 0, 0, time_us, id, bytes});
     ids_.Return(id);
   }
   void EmitProbe(int64_t time_us) {
-    chunk_.push_back({TraceEventKind::kProbe, 0, time_us, 0, 0});
+    chunk_.push_back({TraceEventKind::kProbe, 0, 0, time_us, 0, 0});
   }
   size_t chunk_events() const { return chunk_.size(); }
 

@@ -35,10 +35,10 @@ void LiveBlocks::Clear() {
   live_bytes_ = 0;
 }
 
-uint32_t StreamNumbers::NumberOf(uint64_t stream) {
-  if (stream == 0) return 0;
+uint32_t HandleNumbers::NumberOf(uint64_t handle) {
+  if (handle == 0) return 0;
   const uint32_t next = static_cast<uint32_t>(numbers_.size()) + 1;
-  return numbers_.emplace(stream, next).first->second;
+  return numbers_.emplace(handle, next).first->second;
 }
 
 }  // namespace firn::bench

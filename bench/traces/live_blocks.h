@@ -42,11 +42,11 @@ class LiveBlocks {
   uint64_t live_bytes_ = 0;
 };
 
-// Numbers streams in the order in which they are met; the default stream, 0,
-// is 0. Thread safety: none.
-class StreamNumbers {
+// Numbers handles, such as those of streams or threads, in the order in which
+// they are met; the handle 0 (the default stream) is 0. Thread safety: none.
+class HandleNumbers {
  public:
-  uint32_t NumberOf(uint64_t stream);
+  uint32_t NumberOf(uint64_t handle);
   void Clear() { numbers_.clear(); }
 
  private:

@@ -57,12 +57,16 @@ absl::StatusOr<bool> RmmLog::Next(TraceEvent* event) {
 absl::StatusOr<bool> RmmLog::ReadRow(TraceEvent* event) {
   if (absl::Status status = AdvanceClock(); !status.ok()) return status;
   const absl::string_view action = rows_.field(kAction);
-  if (action == "allocate failure") return false;
+  const bool fails = action == "allocate failure";
   const bool allocates = action == "allocate";
-  if (!allocates && action != "free") {
+  if (!allocates && !fails && action != "free") {
     return rows_.FieldError(kAction, absl::StrCat(Quoted(action),
                                                   " is none of allocate, "
                                                   "allocate failure and free"));
+  }
+  absl::StatusOr<uint64_t> thread = ParseWholeNumber(rows_.field(kThread));
+  if (!thread.ok()) {
+    return rows_.FieldError(kThread, thread.status().message());
   }
   absl::StatusOr<uint64_t> pointer = ParsePointer(rows_.field(kPointer));
   if (!pointer.ok()) {
@@ -74,9 +78,16 @@ absl::StatusOr<bool> RmmLog::ReadRow(TraceEvent* event) {
   if (!stream.ok()) {
     return rows_.FieldError(kStream, stream.status().message());
   }
+  if (fails && *bytes > 0) return false;
   event->stream = streams_.NumberOf(*stream);
+  event->thread = threads_.NumberOf(*thread);
   event->time_us = time_us_;
   event->bytes = *bytes;
+  if (fails) {
+    event->kind = TraceEventKind::kProbe;
+    event->id = 0;
+    return true;
+  }
   return allocates ? ReadAllocate(*pointer, event) : ReadFree(*pointer, event);
 }
 
@@ -100,8 +111,13 @@ absl::StatusOr<bool> RmmLog::ReadAllocate(uint64_t pointer, TraceEvent* event) {
 absl::StatusOr<bool> RmmLog::ReadFree(uint64_t pointer, TraceEvent* event) {
   const std::optional<LiveBlock> block = live_.Remove(pointer);
   if (!block.has_value()) {
-    // The free of an allocation of 0 bytes, or of the null pointer.
-    if (event->bytes == 0 || pointer == 0) return false;
+    // The free of an allocation of 0 bytes.
+    if (event->bytes == 0) return false;
+    if (pointer == 0) {
+      event->kind = TraceEventKind::kUnknownFree;
+      event->id = 0;
+      return true;
+    }
     return CannotReplay(
         absl::StrCat("free of ", rows_.field(kPointer), ", which is not live"));
   }
@@ -137,6 +153,7 @@ absl::Status RmmLog::CannotReplay(absl::string_view reason) const {
 absl::Status RmmLog::Rewind() {
   live_.Clear();
   streams_.Clear();
+  threads_.Clear();
   started_ = false;
   start_us_ = clock_us_ = days_us_ = time_us_ = 0;
   return rows_.Rewind();

@@ -4,15 +4,18 @@
 // The CSV log of the RAPIDS Memory Manager's logging adaptor, read as a stream.
 //
 // Columns, found by name: Thread,Time,Action,Pointer,Size,Stream. Actions:
-// allocate, free, and "allocate failure", which is passed over. An allocation
-// of 0 bytes holds no memory: it and its free are passed over. Memory that is
-// live at the end is no error. A free of an unknown pointer, or an allocation
-// at a live one, is FailedPrecondition: the log cannot be replayed.
+// allocate, free, and "allocate failure", which is passed over; but a failure
+// of 0 bytes, which no allocator reports, is how an exported trace marks a
+// state to be probed. An allocation of 0 bytes holds no memory: it and its free
+// are passed over. A free of some bytes at the null pointer, legal everywhere,
+// is an unknown free. Memory that is live at the end is no error. A free of any
+// other unknown pointer, or an allocation at a live one, is FailedPrecondition:
+// the log cannot be replayed.
 //
 // Time starts at 0 with the first row. Threads log out of order, so time that
 // falls a little stands still instead; a fall of more than 12 hours is a new
-// day. Streams are numbered in the order in which they are met, with 0 for the
-// default stream. The log of one device is expected.
+// day. Streams and threads are numbered in the order in which they are met,
+// with 0 for the default stream. The log of one device is expected.
 
 #ifndef FIRN_BENCH_TRACES_RMM_LOG_H_
 #define FIRN_BENCH_TRACES_RMM_LOG_H_
@@ -59,7 +62,8 @@ class RmmLog : public TraceSource {
   std::string name_;
   CsvReader rows_;
   LiveBlocks live_;
-  StreamNumbers streams_;
+  HandleNumbers streams_;
+  HandleNumbers threads_;
   bool started_ = false;
   int64_t start_us_ = 0;  // time of day of the first row
   int64_t clock_us_ = 0;  // latest time of day met

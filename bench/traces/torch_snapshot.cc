@@ -164,7 +164,7 @@ TorchSnapshot::TorchSnapshot(const TraceSpec& spec,
     : name_(spec.text), path_(spec.path), entries_(std::move(entries)) {}
 
 absl::StatusOr<bool> TorchSnapshot::Next(TraceEvent* event) {
-  while (next_ < entries_.size()) {
+  if (next_ < entries_.size()) {
     const TorchTraceEntry& entry = entries_[next_];
     // Clocks of several threads: time that falls stands still instead.
     time_us_ = std::max(time_us_, entry.time_us - entries_.front().time_us);
@@ -182,8 +182,10 @@ absl::StatusOr<bool> TorchSnapshot::Next(TraceEvent* event) {
     }
     ++next_;
     if (!entry.allocates) {
-      ++unknown_frees_;
-      continue;
+      event->kind = TraceEventKind::kUnknownFree;
+      event->id = 0;
+      event->bytes = entry.bytes;
+      return true;
     }
     absl::StatusOr<uint64_t> id = live_.Add(entry.address, entry.bytes);
     if (!id.ok()) {
@@ -202,7 +204,6 @@ absl::StatusOr<bool> TorchSnapshot::Next(TraceEvent* event) {
 absl::Status TorchSnapshot::Rewind() {
   next_ = 0;
   time_us_ = 0;
-  unknown_frees_ = 0;
   live_.Clear();
   streams_.Clear();
   return absl::OkStatus();

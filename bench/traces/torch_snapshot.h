@@ -7,8 +7,8 @@
 // Used are the alloc and free_completed entries of one device: the only one, or
 // the one with most of them. All other entries are about the caching allocator
 // itself. Sizes are those of the entries; blocks that were live when recording
-// began are left out, so a free may be of an unknown address: it is counted and
-// passed over. An allocation at a live address means that the recorder's ring
+// began are left out, so a free may be of an unknown address: an event of its
+// own kind. An allocation at a live address means that the recorder's ring
 // buffer lost the free between: the old block is freed at that moment.
 //
 // Time starts at 0 with the first entry used. Snapshots of older versions carry
@@ -56,7 +56,6 @@ class TorchSnapshot : public TraceSource {
   absl::string_view name() const override { return name_; }
   absl::StatusOr<bool> Next(TraceEvent* event) override;
   absl::Status Rewind() override;
-  uint64_t unknown_frees() const override { return unknown_frees_; }
 
  private:
   TorchSnapshot(const TraceSpec& spec, std::vector<TorchTraceEntry> entries);
@@ -66,9 +65,8 @@ class TorchSnapshot : public TraceSource {
   std::vector<TorchTraceEntry> entries_;
   size_t next_ = 0;  // of entries_
   int64_t time_us_ = 0;
-  uint64_t unknown_frees_ = 0;
   LiveBlocks live_;
-  StreamNumbers streams_;
+  HandleNumbers streams_;
 };
 
 }  // namespace firn::bench

@@ -22,17 +22,23 @@ enum class TraceEventKind : uint8_t {
   kFree,
   // A state in which used / live is to be sampled, such as after a die-off.
   kProbe,
+  // A free of an address that the trace never allocated, in a format where that
+  // is no error: counted, nothing is done. Its id is 0.
+  kUnknownFree,
 };
 
 struct TraceEvent {
   TraceEventKind kind = TraceEventKind::kAllocate;
+  // Streams and threads are numbered in the order in which the trace names
+  // them; 0 is the default stream, or the only thread.
   uint32_t stream = 0;
+  uint32_t thread = 0;
   // Since the start of the trace; never falls.
   int64_t time_us = 0;
   // Names the block among the live ones. Small numbers, used again once the
   // block is freed: index a vector with them.
   uint64_t id = 0;
-  // Requested bytes, at least 1 (set for frees, too).
+  // Requested bytes, at least 1 (set for frees, too; 0 for probes).
   uint64_t bytes = 0;
 };
 
@@ -52,9 +58,6 @@ class TraceSource {
 
   // Starts again; the same events follow.
   virtual absl::Status Rewind() = 0;
-
-  // Frees of unknown addresses passed over since the last start.
-  virtual uint64_t unknown_frees() const { return 0; }
 };
 
 // Opens `spec`: FILE|DIR|gen:NAME, with ",key=value..." after either. The

@@ -19,15 +19,19 @@
 namespace firn::bench {
 
 inline TraceEvent Alloc(int64_t time_us, uint64_t id, uint64_t bytes) {
-  return {TraceEventKind::kAllocate, 0, time_us, id, bytes};
+  return {TraceEventKind::kAllocate, 0, 0, time_us, id, bytes};
 }
 
 inline TraceEvent Free(int64_t time_us, uint64_t id, uint64_t bytes) {
-  return {TraceEventKind::kFree, 0, time_us, id, bytes};
+  return {TraceEventKind::kFree, 0, 0, time_us, id, bytes};
 }
 
 inline TraceEvent Probe(int64_t time_us) {
-  return {TraceEventKind::kProbe, 0, time_us, 0, 0};
+  return {TraceEventKind::kProbe, 0, 0, time_us, 0, 0};
+}
+
+inline TraceEvent UnknownFree(int64_t time_us, uint64_t bytes) {
+  return {TraceEventKind::kUnknownFree, 0, 0, time_us, 0, bytes};
 }
 
 class EventList : public TraceSource {
@@ -49,7 +53,6 @@ class EventList : public TraceSource {
     next_ = 0;
     return absl::OkStatus();
   }
-  uint64_t unknown_frees() const override { return 7; }
 
  private:
   const std::vector<TraceEvent> events_;

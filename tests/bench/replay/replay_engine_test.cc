@@ -76,18 +76,19 @@ absl::StatusOr<ReplayFigures> ReplayOn(Policy* policy, TraceSource* trace,
 TEST(ReplayEngineTest, PassesEveryEventOnInOrder) {
   TraceEvent on_stream_3 = Alloc(20, 1, 30);
   on_stream_3.stream = 3;
-  EventList trace({Alloc(10, 0, 100), on_stream_3, Free(30, 0, 100)});
+  EventList trace({UnknownFree(7, 512), Alloc(10, 0, 100), on_stream_3,
+                   Free(30, 0, 100), UnknownFree(30, 64)});
   ScriptedPolicy policy;
   FIRN_ASSERT_OK_AND_ASSIGN(const ReplayFigures figures,
                             ReplayOn(&policy, &trace));
   EXPECT_THAT(policy.log_, ElementsAre("allocate 100 on 0", "allocate 30 on 3",
                                        "free 0 on 0"));
-  EXPECT_THAT(policy.ticks_us_, ElementsAre(10, 20, 30));
+  EXPECT_THAT(policy.ticks_us_, ElementsAre(0, 10, 20));
   EXPECT_EQ(figures.events, 3u);
   EXPECT_EQ(figures.allocs, 2u);
   EXPECT_EQ(figures.frees, 1u);
   EXPECT_EQ(figures.failed_allocs, 0u);
-  EXPECT_EQ(figures.unknown_frees, 7u);
+  EXPECT_EQ(figures.unknown_frees, 2u);
   EXPECT_EQ(figures.bytes_allocated, 130u);
   EXPECT_EQ(figures.usage.peak_live_bytes, 130u);
   EXPECT_EQ(figures.usage.peak_used_bytes, 260u);

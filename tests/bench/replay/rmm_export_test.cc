@@ -37,21 +37,30 @@ std::string ReadFile(const std::string& file) {
 TEST(RmmExportTest, WritesOneLineAnEvent) {
   TraceEvent late_free = Free(90'061'000'007, 0, 512);  // 25:01:01.000007
   late_free.stream = 0x1f;
-  EventList trace(
-      {Alloc(0, 0, 512), Alloc(1'500'000, 2, 1'000'000), Probe(9), late_free});
+  late_free.thread = 3;
+  EventList trace({Alloc(0, 0, 512), Alloc(1'500'000, 2, 1'000'000),
+                   Probe(1'500'001), UnknownFree(1'500'002, 64), late_free});
   const std::string file = TestFile("rmm_export_test_lines.csv");
   FIRN_ASSERT_OK(ExportRmmLog(&trace, file));
   EXPECT_EQ(ReadFile(file),
             "Thread,Time,Action,Pointer,Size,Stream\n"
             "0,00:00:00.000000,allocate,0x7f0000000000,512,0\n"
             "0,00:00:01.500000,allocate,0x7f0000000400,1000000,0\n"
-            "0,25:01:01.000007,free,0x7f0000000000,512,0x1f\n");
+            "0,00:00:01.500001,allocate failure,0,0,0\n"
+            "0,00:00:01.500002,free,0,64,0\n"
+            "3,25:01:01.000007,free,0x7f0000000000,512,0x1f\n");
 }
 
 TEST(RmmExportTest, ReadsBackAsTheSameTrace) {
-  std::vector<TraceEvent> events = {Alloc(0, 0, 512), Alloc(10, 1, 4096),
-                                    Free(10, 0, 512), Alloc(20, 0, 7),
-                                    Free(3'600'000'000, 1, 4096)};
+  std::vector<TraceEvent> events = {
+      Alloc(0, 0, 512), Alloc(10, 1, 4096),
+      Free(10, 0, 512), Alloc(20, 0, 7),
+      Probe(20),        UnknownFree(30, 64),
+      Alloc(40, 2, 1),  Free(3'600'000'000, 1, 4096)};
+  events[1].stream = 1;
+  events[1].thread = 1;
+  events[5].stream = 2;
+  events[7].thread = 1;
   EventList trace(events);
   const std::string file = TestFile("rmm_export_test_round.csv");
   FIRN_ASSERT_OK(ExportRmmLog(&trace, file));
@@ -64,6 +73,8 @@ TEST(RmmExportTest, ReadsBackAsTheSameTrace) {
     EXPECT_EQ(event.time_us, expected.time_us);
     EXPECT_EQ(event.id, expected.id);
     EXPECT_EQ(event.bytes, expected.bytes);
+    EXPECT_EQ(event.stream, expected.stream);
+    EXPECT_EQ(event.thread, expected.thread);
   }
   TraceEvent event;
   EXPECT_THAT(again->Next(&event), testing::IsOkAndHolds(false));

@@ -55,8 +55,8 @@ TEST(LiveBlocksTest, RefusesMoreLiveMemoryThanASumCanHold) {
   EXPECT_THAT(live.Add(2, 1), IsOkAndHolds(0u));
 }
 
-TEST(StreamNumbersTest, NumbersStreamsAsTheyAreMetAndTheDefaultOneZero) {
-  StreamNumbers streams;
+TEST(HandleNumbersTest, NumbersStreamsAsTheyAreMetAndTheDefaultOneZero) {
+  HandleNumbers streams;
   EXPECT_EQ(streams.NumberOf(0x7f00), 1u);
   EXPECT_EQ(streams.NumberOf(0), 0u);
   EXPECT_EQ(streams.NumberOf(0x2), 2u);

@@ -23,6 +23,11 @@ using ::testing::IsEmpty;
 
 constexpr char kHeader[] = "Thread,Time,Action,Pointer,Size,Stream\n";
 
+TraceEvent ByThread(uint32_t thread, TraceEvent event) {
+  event.thread = thread;
+  return event;
+}
+
 // All events of a log with these rows; an error goes to `status`.
 std::vector<TraceEvent> Replay(const std::string& rows, absl::Status* status) {
   const std::string path = WriteFile("log.csv", kHeader + rows);
@@ -44,44 +49,45 @@ std::vector<TraceEvent> Replay(const std::string& rows) {
   return events;
 }
 
-TEST(RmmLogTest, ReplaysAllocationsAndFreesWithTimesStreamsAndSmallIds) {
-  EXPECT_THAT(
-      Replay("42,13:01:02.000010,allocate,0x7f0000000000,1024,0\n"
-             "42,13:01:02.000020,allocate,0x7f0000000400,512,0x55aa\n"
-             "43,13:01:03.000010,free,0x7f0000000000,1024,0x2\n"
-             "43,13:01:03.000011,allocate,0x7f0000000000,7,0x55aa\n"),
-      ElementsAre(Allocated(0, 0, 1024), Allocated(10, 1, 512, 1),
-                  Freed(1'000'000, 0, 1024, 2), Allocated(1'000'001, 0, 7, 1)));
+TEST(RmmLogTest, ReplaysTimesStreamsThreadsAndSmallIds) {
+  EXPECT_THAT(Replay("42,13:01:02.000010,allocate,0x7f0000000000,1024,0\n"
+                     "42,13:01:02.000020,allocate,0x7f0000000400,512,0x55aa\n"
+                     "43,13:01:03.000010,free,0x7f0000000000,1024,0x2\n"
+                     "43,13:01:03.000011,allocate,0x7f0000000000,7,0x55aa\n"),
+              ElementsAre(ByThread(1, Allocated(0, 0, 1024)),
+                          ByThread(1, Allocated(10, 1, 512, 1)),
+                          ByThread(2, Freed(1'000'000, 0, 1024, 2)),
+                          ByThread(2, Allocated(1'000'001, 0, 7, 1))));
 }
 
 TEST(RmmLogTest, PassesOverFailuresAndWhatHoldsNoMemory) {
   EXPECT_THAT(
-      Replay("1,00:00:01.0,allocate failure,(nil),999999999999,0\n"
-             "1,00:00:02.0,allocate,(nil),0,0\n"
-             "1,00:00:02.5,allocate,0x10,64,0\n"
-             "1,00:00:03.0,free,(nil),0,0\n"
-             "1,00:00:03.0,free,0x10,64,0\n"),
+      Replay("0,00:00:01.0,allocate failure,(nil),999999999999,0\n"
+             "0,00:00:02.0,allocate,(nil),0,0\n"
+             "0,00:00:02.5,allocate,0x10,64,0\n"
+             "0,00:00:03.0,free,(nil),0,0\n"
+             "0,00:00:03.0,free,0x10,64,0\n"),
       ElementsAre(Allocated(1'500'000, 0, 64), Freed(2'000'000, 0, 64)));
 }
 
 TEST(RmmLogTest, TimeGoesOnOverMidnightAndBeyond24Hours) {
-  EXPECT_THAT(Replay("1,23:59:59.0,allocate,0x10,1,0\n"
-                     "1,00:00:01.0,allocate,0x20,1,0\n"
-                     "1,23:00:00.0,allocate,0x30,1,0\n"
-                     "1,01:00:00.0,allocate,0x40,1,0\n"),
+  EXPECT_THAT(Replay("0,23:59:59.0,allocate,0x10,1,0\n"
+                     "0,00:00:01.0,allocate,0x20,1,0\n"
+                     "0,23:00:00.0,allocate,0x30,1,0\n"
+                     "0,01:00:00.0,allocate,0x40,1,0\n"),
               ElementsAre(Allocated(0, 0, 1), Allocated(2'000'000, 1, 1),
                           Allocated(82801'000'000, 2, 1),
                           Allocated(90001'000'000, 3, 1)));
-  EXPECT_THAT(Replay("1,23:00:00.0,allocate,0x10,1,0\n"
-                     "1,47:00:00.0,allocate,0x20,1,0\n"),
+  EXPECT_THAT(Replay("0,23:00:00.0,allocate,0x10,1,0\n"
+                     "0,47:00:00.0,allocate,0x20,1,0\n"),
               ElementsAre(Allocated(0, 0, 1), Allocated(86400'000'000, 1, 1)));
 }
 
 TEST(RmmLogTest, TimeThatFallsALittleStandsStill) {
   EXPECT_THAT(
-      Replay("1,12:00:05:000000,allocate,0x10,1,0\n"
-             "2,12:00:04:999990,allocate,0x20,1,0\n"
-             "1,12:00:05:000002,allocate,0x30,1,0\n"),
+      Replay("0,12:00:05:000000,allocate,0x10,1,0\n"
+             "0,12:00:04:999990,allocate,0x20,1,0\n"
+             "0,12:00:05:000002,allocate,0x30,1,0\n"),
       ElementsAre(Allocated(0, 0, 1), Allocated(0, 1, 1), Allocated(2, 2, 1)));
 }
 
@@ -89,10 +95,21 @@ TEST(RmmLogTest, ALogWithoutRowsHasNoEvents) {
   EXPECT_THAT(Replay(""), IsEmpty());
 }
 
+TEST(RmmLogTest, AFailureOfNothingIsAProbeAndANullFreeIsUnknown) {
+  TraceEvent probe;
+  probe.kind = TraceEventKind::kProbe;
+  probe.time_us = 1'000'000;
+  EXPECT_THAT(
+      Replay("0,00:00:01.0,allocate,0x10,64,0\n"
+             "0,00:00:02.0,allocate failure,(nil),0,0\n"
+             "0,00:00:03.0,free,(nil),32,0\n"),
+      ElementsAre(Allocated(0, 0, 64), probe, FreedUnknown(2'000'000, 32)));
+}
+
 TEST(RmmLogTest, AFreeOfAnUnknownPointerCannotBeReplayed) {
   absl::Status status;
-  EXPECT_THAT(Replay("1,0:0:1.0,allocate,0x10,64,0\n"
-                     "1,0:0:2.0,free,0xdead,64,0\n",
+  EXPECT_THAT(Replay("0,0:0:1.0,allocate,0x10,64,0\n"
+                     "0,0:0:2.0,free,0xdead,64,0\n",
                      &status),
               ElementsAre(Allocated(0, 0, 64)));
   EXPECT_THAT(status,
@@ -122,6 +139,8 @@ TEST(RmmLogTest, NamesLineColumnAndReasonOfABadRow) {
                 ":3: Size: '18446744073709551616' is beyond 64 bits"},
            Case{"1,0:0:1.0,allocate,0x10,18446744073709551615,0",
                 ":3: Size: 18446744073709551615 bytes take live memory beyond"},
+           Case{"main,0:0:1.0,allocate,0x10,64,0",
+                ":3: Thread: 'main' is not a whole number"},
            Case{"1,0:0:1.0,allocate,0x10,many,0",
                 ":3: Size: 'many' is not a whole number"},
            Case{"1,0:0:1.0,allocate,ptr,64,0", ":3: Pointer: 'ptr' is not"},

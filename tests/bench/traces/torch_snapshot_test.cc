@@ -62,22 +62,21 @@ TEST(TorchSnapshotTest, ReplaysAllocationsAndCompletedFrees) {
     EXPECT_THAT(Gather(trace.get()),
                 ElementsAre(Allocated(0, 0, 512), Allocated(5, 1, 1024, 1),
                             Freed(20, 0, 512), Allocated(40, 0, 300)));
-    EXPECT_EQ(trace->unknown_frees(), 0u);
     FIRN_ASSERT_OK(trace->Rewind());
   }
 }
 
-TEST(TorchSnapshotTest, CountsFreesOfUnknownAddressesFromEachStart) {
+TEST(TorchSnapshotTest, FreesOfUnknownAddressesAreEventsOfTheirOwn) {
   FIRN_ASSERT_OK_AND_ASSIGN(
       std::unique_ptr<TraceSource> trace,
       Open(Snapshot(
           {{Entry("free_completed", 1, 512, 100), Entry("alloc", 2, 512, 101),
             Entry("free_completed", 1, 512, 102)}})));
   for (int round = 0; round < 2; ++round) {
-    EXPECT_THAT(Gather(trace.get()), ElementsAre(Allocated(1, 0, 512)));
-    EXPECT_EQ(trace->unknown_frees(), 2u);
+    EXPECT_THAT(Gather(trace.get()),
+                ElementsAre(FreedUnknown(0, 512), Allocated(1, 0, 512),
+                            FreedUnknown(2, 512)));
     FIRN_ASSERT_OK(trace->Rewind());
-    EXPECT_EQ(trace->unknown_frees(), 0u);
   }
 }
 
@@ -169,7 +168,7 @@ TEST(TorchSnapshotTest, TheTrainingSnapshotHasItsKnownFigures) {
   const TraceTotals totals = TotalsOf(Gather(trace.get()));
   EXPECT_EQ(totals.allocs, 7591u);
   EXPECT_EQ(totals.frees, 7370u - 438u);
-  EXPECT_EQ(trace->unknown_frees(), 438u);
+  EXPECT_EQ(totals.unknown_frees, 438u);
   EXPECT_NEAR(static_cast<double>(totals.peak_live_bytes) / (1 << 20), 18225.93,
               0.01);
   EXPECT_EQ(totals.greatest_id + 1, totals.most_live_blocks);

@@ -16,25 +16,31 @@
 namespace firn::bench {
 
 bool operator==(const TraceEvent& a, const TraceEvent& b) {
-  return a.kind == b.kind && a.stream == b.stream && a.time_us == b.time_us &&
-         a.id == b.id && a.bytes == b.bytes;
+  return a.kind == b.kind && a.stream == b.stream && a.thread == b.thread &&
+         a.time_us == b.time_us && a.id == b.id && a.bytes == b.bytes;
 }
 
 std::ostream& operator<<(std::ostream& os, const TraceEvent& event) {
-  constexpr const char* kKinds[] = {"allocate", "free", "probe"};
+  constexpr const char* kKinds[] = {"allocate", "free", "probe",
+                                    "unknown free"};
   return os << kKinds[static_cast<int>(event.kind)] << " of block " << event.id
             << ", " << event.bytes << " bytes, at " << event.time_us
-            << " us on stream " << event.stream;
+            << " us on stream " << event.stream << " by thread "
+            << event.thread;
 }
 
 TraceEvent Allocated(int64_t time_us, uint64_t id, uint64_t bytes,
                      uint32_t stream) {
-  return {TraceEventKind::kAllocate, stream, time_us, id, bytes};
+  return {TraceEventKind::kAllocate, stream, 0, time_us, id, bytes};
 }
 
 TraceEvent Freed(int64_t time_us, uint64_t id, uint64_t bytes,
                  uint32_t stream) {
-  return {TraceEventKind::kFree, stream, time_us, id, bytes};
+  return {TraceEventKind::kFree, stream, 0, time_us, id, bytes};
+}
+
+TraceEvent FreedUnknown(int64_t time_us, uint64_t bytes, uint32_t stream) {
+  return {TraceEventKind::kUnknownFree, stream, 0, time_us, 0, bytes};
 }
 
 std::string WriteFile(absl::string_view name, absl::string_view contents) {
@@ -103,8 +109,10 @@ TraceTotals TotalsOf(const std::vector<TraceEvent>& events) {
       ++totals.frees;
       --live_blocks;
       totals.end_live_bytes -= event.bytes;
-    } else {
+    } else if (event.kind == TraceEventKind::kProbe) {
       ++totals.probes;
+    } else {
+      ++totals.unknown_frees;
     }
     totals.peak_live_bytes =
         std::max(totals.peak_live_bytes, totals.end_live_bytes);

@@ -26,6 +26,8 @@ TraceEvent Allocated(int64_t time_us, uint64_t id, uint64_t bytes,
 TraceEvent Freed(int64_t time_us, uint64_t id, uint64_t bytes,
                  uint32_t stream = 0);
 
+TraceEvent FreedUnknown(int64_t time_us, uint64_t bytes, uint32_t stream = 0);
+
 // Writes `contents` to a file of the running test and gives its path.
 std::string WriteFile(absl::string_view name, absl::string_view contents);
 
@@ -40,6 +42,7 @@ struct TraceTotals {
   uint64_t allocs = 0;
   uint64_t frees = 0;
   uint64_t probes = 0;
+  uint64_t unknown_frees = 0;
   uint64_t peak_live_bytes = 0;
   uint64_t end_live_bytes = 0;
   uint64_t allocated_bytes = 0;
