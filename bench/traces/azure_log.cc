@@ -26,23 +26,6 @@ std::vector<std::string> Columns() {
   return {"TIMESTAMP", "ContextTokens", "GeneratedTokens"};
 }
 
-absl::Status ReadTokens(const CsvReader& rows, size_t column,
-                        uint32_t* tokens) {
-  absl::StatusOr<uint64_t> number = ParseWholeNumber(rows.field(column));
-  if (!number.ok()) {
-    return rows.FieldError(column, number.status().message());
-  }
-  if (*number > kMaxRequestTokens) {
-    return rows.FieldError(column,
-                           absl::StrCat(*number,
-                                        " is more than any model's context; at "
-                                        "most ",
-                                        kMaxRequestTokens));
-  }
-  *tokens = static_cast<uint32_t>(*number);
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 bool IsAzureLog(const std::vector<absl::string_view>& header) {
@@ -55,45 +38,60 @@ bool IsAzureLog(const std::vector<absl::string_view>& header) {
   return found >= 2;
 }
 
-absl::StatusOr<std::vector<Request>> ReadAzureLog(absl::string_view path) {
+absl::StatusOr<std::unique_ptr<RequestSource>> AzureRows::Open(
+    absl::string_view path) {
   absl::StatusOr<CsvReader> rows = CsvReader::Open(path, Columns());
   if (!rows.ok()) return rows.status();
-  std::vector<Request> log;
-  while (true) {
-    absl::StatusOr<bool> row = rows->NextRow();
-    if (!row.ok()) return row.status();
-    if (!*row) break;
-    Request request;
-    absl::StatusOr<int64_t> time_us = ParseDateTime(rows->field(kTimestamp));
-    if (!time_us.ok()) {
-      return rows->FieldError(kTimestamp, time_us.status().message());
-    }
-    request.time_us = *time_us;
-    absl::Status status =
-        ReadTokens(*rows, kContextTokens, &request.context_tokens);
-    if (status.ok()) {
-      status = ReadTokens(*rows, kGeneratedTokens, &request.generated_tokens);
-    }
-    if (!status.ok()) return status;
-    log.push_back(request);
-  }
-  if (log.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path,
-                     ": a header and no request; one line a request is "
-                     "expected"));
-  }
-  return log;
+  return std::unique_ptr<RequestSource>(new AzureRows(*std::move(rows)));
 }
+
+absl::StatusOr<bool> AzureRows::Next(Request* request) {
+  absl::StatusOr<bool> row = rows_.NextRow();
+  if (!row.ok()) return row.status();
+  if (!*row && !found_any_) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        rows_.path(),
+        ": a header and no request; one line a request is expected"));
+  }
+  if (!*row) return false;
+  found_any_ = true;
+  absl::StatusOr<int64_t> time_us = ParseDateTime(rows_.field(kTimestamp));
+  if (!time_us.ok()) {
+    return rows_.FieldError(kTimestamp, time_us.status().message());
+  }
+  request->time_us = *time_us;
+  absl::Status status = ReadTokens(kContextTokens, &request->context_tokens);
+  if (status.ok()) {
+    status = ReadTokens(kGeneratedTokens, &request->generated_tokens);
+  }
+  if (!status.ok()) return status;
+  return true;
+}
+
+absl::Status AzureRows::ReadTokens(size_t column, uint32_t* tokens) const {
+  absl::StatusOr<uint64_t> number = ParseWholeNumber(rows_.field(column));
+  if (!number.ok()) return rows_.FieldError(column, number.status().message());
+  if (*number > kMaxRequestTokens) {
+    return rows_.FieldError(
+        column,
+        absl::StrCat(*number, " is more than any model's context; at most ",
+                     kMaxRequestTokens));
+  }
+  *tokens = static_cast<uint32_t>(*number);
+  return absl::OkStatus();
+}
+
+absl::Status AzureRows::Rewind() { return rows_.Rewind(); }
 
 absl::StatusOr<std::unique_ptr<TraceSource>> OpenAzureLog(
     const TraceSpec& spec) {
   TraceKeys keys(spec, "an Azure request log");
   const KvOptions options = ReadKvOptions(&keys);
   if (absl::Status status = keys.Finish(); !status.ok()) return status;
-  absl::StatusOr<std::vector<Request>> log = ReadAzureLog(spec.path);
-  if (!log.ok()) return log.status();
-  return OpenKvTraffic(spec.text, *std::move(log), options);
+  absl::StatusOr<std::unique_ptr<RequestSource>> rows =
+      AzureRows::Open(spec.path);
+  if (!rows.ok()) return rows.status();
+  return OpenKvTrafficOfLog(spec.text, *std::move(rows), options);
 }
 
 }  // namespace firn::bench

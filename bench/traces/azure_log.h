@@ -7,11 +7,15 @@
 #ifndef FIRN_BENCH_TRACES_AZURE_LOG_H_
 #define FIRN_BENCH_TRACES_AZURE_LOG_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "bench/traces/csv_reader.h"
 #include "bench/traces/request.h"
 #include "bench/traces/trace.h"
 #include "bench/traces/trace_spec.h"
@@ -22,9 +26,25 @@ namespace firn::bench {
 // the columns are there.
 bool IsAzureLog(const std::vector<absl::string_view>& header);
 
-// All requests, in the order of the file; 16 bytes each. InvalidArgument names
-// file, line and column; also for a log without requests.
-absl::StatusOr<std::vector<Request>> ReadAzureLog(absl::string_view path);
+// The requests as recorded, read as a stream. Errors are InvalidArgument and
+// name file, line and column; also for a log without requests. Thread safety:
+// none.
+class AzureRows : public RequestSource {
+ public:
+  static absl::StatusOr<std::unique_ptr<RequestSource>> Open(
+      absl::string_view path);
+
+  absl::StatusOr<bool> Next(Request* request) override;
+  absl::Status Rewind() override;
+
+ private:
+  explicit AzureRows(CsvReader rows) : rows_(std::move(rows)) {}
+
+  absl::Status ReadTokens(size_t column, uint32_t* tokens) const;
+
+  CsvReader rows_;
+  bool found_any_ = false;
+};
 
 // As KV traffic, with the keys of kv_options.h.
 absl::StatusOr<std::unique_ptr<TraceSource>> OpenAzureLog(

@@ -219,10 +219,8 @@ absl::StatusOr<double> MostEvents(RequestSource* requests,
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TraceSource>> OpenKvTraffic(
-    absl::string_view name, std::vector<Request> log,
+    absl::string_view name, std::unique_ptr<RequestSource> requests,
     const KvOptions& options) {
-  auto requests = std::make_unique<RequestLog>(std::move(log), options.days,
-                                               options.dilate);
   double share = 1;
   if (options.events > 0) {
     absl::StatusOr<double> most =
@@ -247,6 +245,15 @@ absl::StatusOr<std::unique_ptr<TraceSource>> OpenKvTraffic(
     if (!status.ok()) return status;
   }
   return std::unique_ptr<TraceSource>(std::move(traffic));
+}
+
+absl::StatusOr<std::unique_ptr<TraceSource>> OpenKvTrafficOfLog(
+    absl::string_view name, std::unique_ptr<RequestSource> rows,
+    const KvOptions& options) {
+  absl::StatusOr<std::unique_ptr<RequestLog>> log =
+      RequestLog::Create(std::move(rows), options.days, options.dilate);
+  if (!log.ok()) return log.status();
+  return OpenKvTraffic(name, *std::move(log), options);
 }
 
 }  // namespace firn::bench

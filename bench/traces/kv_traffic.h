@@ -109,10 +109,17 @@ class KvTraffic : public ChunkedSource {
   RetainedPrefixes retained_;
 };
 
-// The KV traffic of a log of requests, at the pace of `options`, brought down
-// to options.events by replaying a trial. `log` must not be empty.
+// The KV traffic of `requests`, which come at the pace of the trace already,
+// brought down to options.events by replaying a trial.
 absl::StatusOr<std::unique_ptr<TraceSource>> OpenKvTraffic(
-    absl::string_view name, std::vector<Request> log, const KvOptions& options);
+    absl::string_view name, std::unique_ptr<RequestSource> requests,
+    const KvOptions& options);
+
+// Likewise of a log of requests as recorded, played for options.days at the
+// pace of options.dilate (request_log.h).
+absl::StatusOr<std::unique_ptr<TraceSource>> OpenKvTrafficOfLog(
+    absl::string_view name, std::unique_ptr<RequestSource> rows,
+    const KvOptions& options);
 
 }  // namespace firn::bench
 

@@ -40,41 +40,73 @@ double SwungTime(double steady_us) {
   return day * kUsPerDayReal + low;
 }
 
-RequestLog::RequestLog(std::vector<Request> log, double days, double dilate)
-    : log_(std::move(log)), dilate_(dilate), end_us_(days * kUsPerDayReal) {
-  // Requests of one moment stay in the order of the log.
-  std::stable_sort(
-      log_.begin(), log_.end(),
-      [](const Request& a, const Request& b) { return a.time_us < b.time_us; });
-  const int64_t start_us = log_.front().time_us;
-  for (Request& request : log_) request.time_us -= start_us;
-  const double span_us = static_cast<double>(log_.back().time_us);
+RequestLog::RequestLog(std::unique_ptr<RequestSource> rows, double days,
+                       double dilate)
+    : rows_(std::move(rows)), dilate_(dilate), end_us_(days * kUsPerDayReal) {}
+
+absl::StatusOr<std::unique_ptr<RequestLog>> RequestLog::Create(
+    std::unique_ptr<RequestSource> rows, double days, double dilate) {
+  std::unique_ptr<RequestLog> log(
+      new RequestLog(std::move(rows), days, dilate));
+  if (absl::Status status = log->Measure(); !status.ok()) return status;
+  return log;
+}
+
+absl::Status RequestLog::Measure() {
+  Request row;
+  uint64_t count = 0;
+  while (true) {
+    absl::StatusOr<bool> found = rows_->Next(&row);
+    if (!found.ok()) return found.status();
+    if (!*found) break;
+    if (count++ == 0) start_us_ = row.time_us;
+    row_us_ = std::max(row_us_, row.time_us - start_us_);
+    for (const uint64_t piece : row.prefix_pieces) {
+      piece_names_ = std::max(piece_names_, piece + 1);
+    }
+  }
+  const double span_us = static_cast<double>(row_us_);
   // A log of one moment has no gap to go by: it comes once a second.
-  const double gap_us = span_us > 0
-                            ? span_us / static_cast<double>(log_.size() - 1)
-                            : static_cast<double>(kUsPerSecond);
+  const double gap_us = span_us > 0 ? span_us / static_cast<double>(count - 1)
+                                    : static_cast<double>(kUsPerSecond);
   period_us_ = (span_us + gap_us) * dilate_;
   swings_ = period_us_ < end_us_;
+  return Rewind();
+}
+
+absl::StatusOr<bool> RequestLog::NextRow(Request* row) {
+  absl::StatusOr<bool> found = rows_->Next(row);
+  if (!found.ok() || !*found) return found;
+  row_us_ = std::max(row_us_, row->time_us - start_us_);
+  row->time_us = row_us_;
+  for (uint64_t& piece : row->prefix_pieces) piece += round_ * piece_names_;
+  return true;
+}
+
+absl::Status RequestLog::StartRound() {
+  row_us_ = 0;
+  return rows_->Rewind();
 }
 
 absl::StatusOr<bool> RequestLog::Next(Request* request) {
-  if (next_ == log_.size()) {
-    next_ = 0;
+  absl::StatusOr<bool> found = NextRow(request);
+  if (found.ok() && !*found) {
     ++round_;
+    if (absl::Status status = StartRound(); !status.ok()) return status;
+    found = NextRow(request);
   }
+  if (!found.ok() || !*found) return found;
   const double steady_us = static_cast<double>(round_) * period_us_ +
-                           static_cast<double>(log_[next_].time_us) * dilate_;
+                           static_cast<double>(request->time_us) * dilate_;
   const double time_us = swings_ ? SwungTime(steady_us) : steady_us;
   if (time_us >= end_us_) return false;
-  *request = log_[next_++];
   request->time_us = static_cast<int64_t>(time_us);
   return true;
 }
 
 absl::Status RequestLog::Rewind() {
-  next_ = 0;
   round_ = 0;
-  return absl::OkStatus();
+  return StartRound();
 }
 
 }  // namespace firn::bench

@@ -55,7 +55,10 @@ absl::StatusOr<std::unique_ptr<TraceSource>> OpenSyntheticRequests(
   TraceKeys keys(spec, "gen:kv");
   const KvOptions options = ReadKvOptions(&keys);
   if (absl::Status status = keys.Finish(); !status.ok()) return status;
-  return OpenKvTraffic(spec.text, SyntheticRequests(options.seed), options);
+  return OpenKvTrafficOfLog(
+      spec.text,
+      std::make_unique<ListedRequests>(SyntheticRequests(options.seed)),
+      options);
 }
 
 }  // namespace firn::bench

@@ -22,12 +22,25 @@ using ::testing::HasSubstr;
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 constexpr char kHeader[] = "TIMESTAMP,ContextTokens,GeneratedTokens\n";
 
+absl::StatusOr<std::vector<Request>> ReadAll(const std::string& path) {
+  absl::StatusOr<std::unique_ptr<RequestSource>> rows = AzureRows::Open(path);
+  if (!rows.ok()) return rows.status();
+  std::vector<Request> log;
+  Request request;
+  while (true) {
+    absl::StatusOr<bool> found = (*rows)->Next(&request);
+    if (!found.ok()) return found.status();
+    if (!*found) return log;
+    log.push_back(request);
+  }
+}
+
 TEST(AzureLogTest, ReadsRequestsAndNeedsNoFinalNewline) {
   FIRN_ASSERT_OK_AND_ASSIGN(
       const std::vector<Request> log,
-      ReadAzureLog(WriteFile("f", std::string(kHeader) +
-                                      "2023-11-16 18:15:46.6805900,374,44\n"
-                                      "2023-11-16 18:15:50.9951690,396,109")));
+      ReadAll(WriteFile("f", std::string(kHeader) +
+                                 "2023-11-16 18:15:46.6805900,374,44\n"
+                                 "2023-11-16 18:15:50.9951690,396,109")));
   ASSERT_EQ(log.size(), 2u);
   EXPECT_EQ(log[0].context_tokens, 374u);
   EXPECT_EQ(log[1].context_tokens, 396u);
@@ -52,7 +65,7 @@ TEST(AzureLogTest, NamesLineColumnAndReasonOfABadRow) {
            Case{"2023-11-16 18:15:46,374", ":2: 2 fields where the header has"},
            Case{"", ": a header and no request"},
        }) {
-    EXPECT_THAT(ReadAzureLog(WriteFile("f", std::string(kHeader) + c.row)),
+    EXPECT_THAT(ReadAll(WriteFile("f", std::string(kHeader) + c.row)),
                 StatusIs(kInvalid, HasSubstr(std::string("/f") + c.message)));
   }
 }
@@ -73,7 +86,7 @@ TEST(AzureLogTest, AnUnknownKeyListsThoseOfRequestLogs) {
 
 TEST(AzureLogTest, ThreeDaysOfConversationsHaveTheirKnownFigures) {
   FIRN_PUBLIC_TRACE_OR_SKIP(path, "azure/AzureLLMInferenceTrace_conv.csv");
-  FIRN_ASSERT_OK_AND_ASSIGN(const std::vector<Request> log, ReadAzureLog(path));
+  FIRN_ASSERT_OK_AND_ASSIGN(const std::vector<Request> log, ReadAll(path));
   EXPECT_EQ(log.size(), 19'366u);
   // What matters to a pool: about 4.4 GiB at the peak and some 400 GiB in all.
   FIRN_ASSERT_OK_AND_ASSIGN(std::unique_ptr<TraceSource> trace,

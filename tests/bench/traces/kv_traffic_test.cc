@@ -75,6 +75,12 @@ double MeanLiveBytes(TraceSource* trace, int64_t end_us, uint64_t* events) {
   return integral / static_cast<double>(end_us);
 }
 
+absl::StatusOr<std::unique_ptr<TraceSource>> OpenLog(
+    const std::vector<Request>& log, const KvOptions& options) {
+  return OpenKvTrafficOfLog("kv", std::make_unique<ListedRequests>(log),
+                            options);
+}
+
 TEST(KvTrafficTest, APromptComesAtOnceAndItsAnswerBlockByBlock) {
   // 20 tokens fill 2 blocks up to 32: the 13th token of the answer needs a
   // third, the 29th a fourth, and the 30th is the last.
@@ -182,10 +188,10 @@ TEST(KvTrafficTest, TheTargetNumberOfEventsIsMetAtTheSameConcurrency) {
   // Retained prefixes would need longer to fill their budget.
   options.retain = 0;
   FIRN_ASSERT_OK_AND_ASSIGN(std::unique_ptr<TraceSource> whole,
-                            OpenKvTraffic("kv", log, options));
+                            OpenLog(log, options));
   options.events = 300'000;
   FIRN_ASSERT_OK_AND_ASSIGN(std::unique_ptr<TraceSource> sampled,
-                            OpenKvTraffic("kv", log, options));
+                            OpenLog(log, options));
   uint64_t all_events = 0;
   uint64_t events = 0;
   const double all_live =
@@ -200,10 +206,10 @@ TEST(KvTrafficTest, ATargetBeyondWhatThereIsChangesNothing) {
   const std::vector<Request> log = {{0, 100, 100}, {50'000'000, 10, 20}};
   KvOptions options = PlainOptions();
   FIRN_ASSERT_OK_AND_ASSIGN(std::unique_ptr<TraceSource> whole,
-                            OpenKvTraffic("kv", log, options));
+                            OpenLog(log, options));
   options.events = 1'000'000'000;
   FIRN_ASSERT_OK_AND_ASSIGN(std::unique_ptr<TraceSource> capped,
-                            OpenKvTraffic("kv", log, options));
+                            OpenLog(log, options));
   TraceEvent a;
   TraceEvent b;
   for (int i = 0; i < 1000; ++i) {

@@ -3,6 +3,9 @@
 
 #include "bench/traces/request_log.h"
 
+#include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "bench/traces/clock_time.h"
@@ -13,6 +16,7 @@
 namespace firn::bench {
 namespace {
 
+using ::firn::testing::StatusIs;
 using ::testing::ElementsAre;
 
 constexpr double kDayUs = static_cast<double>(kUsPerDay);
@@ -24,48 +28,81 @@ std::vector<int64_t> Times(RequestLog* log) {
   return times_us;
 }
 
+std::unique_ptr<RequestLog> Log(std::vector<Request> rows, double days,
+                                double dilate) {
+  absl::StatusOr<std::unique_ptr<RequestLog>> log = RequestLog::Create(
+      std::make_unique<ListedRequests>(std::move(rows)), days, dilate);
+  EXPECT_TRUE(log.ok()) << log.status();
+  return *std::move(log);
+}
+
 std::vector<Request> EveryMinute(int64_t count) {
   std::vector<Request> log;
   for (int64_t i = 0; i < count; ++i) {
-    log.push_back({i * 60 * kUsPerSecond, static_cast<uint32_t>(i), 1});
+    Request request;
+    request.time_us = i * 60 * kUsPerSecond;
+    request.context_tokens = static_cast<uint32_t>(i);
+    request.generated_tokens = 1;
+    log.push_back(request);
   }
   return log;
 }
 
-TEST(RequestLogTest, SortsByTimeAndStartsAtZero) {
-  RequestLog log({{5'000'000, 1, 1}, {2'000'000, 2, 2}}, 3.5 / 86400, 1);
+TEST(RequestLogTest, StartsAtZeroAndATimeThatFallsStandsStill) {
+  const std::unique_ptr<RequestLog> log =
+      Log({{2'000'000, 2, 2}, {5'000'000, 1, 1}, {4'000'000, 3, 3}},
+          4.0 / 86400, 1);
+  EXPECT_THAT(Times(log.get()), ElementsAre(0, 3'000'000, 3'000'000));
   Request request;
-  ASSERT_TRUE(*log.Next(&request));
-  EXPECT_EQ(request.time_us, 0);
-  EXPECT_EQ(request.context_tokens, 2u);
-  ASSERT_TRUE(*log.Next(&request));
-  EXPECT_EQ(request.time_us, 3'000'000);
-  EXPECT_EQ(request.context_tokens, 1u);
-  EXPECT_FALSE(*log.Next(&request));
-  EXPECT_FALSE(*log.Next(&request));
+  EXPECT_FALSE(*log->Next(&request));
+}
+
+TEST(RequestLogTest, NamesOfPrefixPiecesDifferFromRoundToRound) {
+  const std::unique_ptr<RequestLog> log =
+      Log({{0, 600, 1, {4, 7}, 512}, {1'000'000, 100, 1, {4}, 512}},
+          3.9 / 86400, 1);
+  std::vector<std::vector<uint64_t>> pieces;
+  Request request;
+  while (*log->Next(&request)) pieces.push_back(request.prefix_pieces);
+  ASSERT_GE(pieces.size(), 3u);
+  EXPECT_THAT(pieces[0], ElementsAre(4, 7));
+  EXPECT_THAT(pieces[1], ElementsAre(4));
+  EXPECT_THAT(pieces[2], ElementsAre(12, 15));
+}
+
+TEST(RequestLogTest, ReturnsTheErrorOfItsRows) {
+  class Broken : public RequestSource {
+   public:
+    absl::StatusOr<bool> Next(Request*) override {
+      return absl::InvalidArgumentError("line 7");
+    }
+    absl::Status Rewind() override { return absl::OkStatus(); }
+  };
+  EXPECT_THAT(RequestLog::Create(std::make_unique<Broken>(), 1, 1),
+              StatusIs(absl::StatusCode::kInvalidArgument, "line 7"));
 }
 
 TEST(RequestLogTest, CutsALongerLogWithoutSwing) {
-  RequestLog log(EveryMinute(100), 2.5 / 1440, 1);
-  EXPECT_THAT(Times(&log), ElementsAre(0, 60'000'000, 120'000'000));
+  const std::unique_ptr<RequestLog> log = Log(EveryMinute(100), 2.5 / 1440, 1);
+  EXPECT_THAT(Times(log.get()), ElementsAre(0, 60'000'000, 120'000'000));
 }
 
 TEST(RequestLogTest, DilatesTimes) {
-  RequestLog log(EveryMinute(100), 2.5 / 1440, 2);
-  EXPECT_THAT(Times(&log), ElementsAre(0, 120'000'000));
+  const std::unique_ptr<RequestLog> log = Log(EveryMinute(100), 2.5 / 1440, 2);
+  EXPECT_THAT(Times(log.get()), ElementsAre(0, 120'000'000));
 }
 
 TEST(RequestLogTest, PlaysAShorterLogAgainAMeanGapAfterItsLastRequest) {
   // One request a minute whichever way the log is cut.
-  RequestLog once(EveryMinute(1000), 2, 1);
-  RequestLog again(EveryMinute(7), 2, 1);
-  EXPECT_EQ(Times(&once), Times(&again));
+  const std::unique_ptr<RequestLog> once = Log(EveryMinute(1000), 2, 1);
+  const std::unique_ptr<RequestLog> again = Log(EveryMinute(7), 2, 1);
+  EXPECT_EQ(Times(once.get()), Times(again.get()));
 }
 
 TEST(RequestLogTest, TheRateSwingsBetweenTheLogsOwnAndATwentiethOfIt) {
-  RequestLog log(EveryMinute(60), 2, 1);
+  const std::unique_ptr<RequestLog> log = Log(EveryMinute(60), 2, 1);
   std::vector<int> per_hour(48, 0);
-  for (const int64_t time_us : Times(&log)) {
+  for (const int64_t time_us : Times(log.get())) {
     ++per_hour[static_cast<size_t>(time_us / kUsPerHour)];
   }
   EXPECT_NEAR(per_hour[0], 35, 2);
@@ -78,16 +115,17 @@ TEST(RequestLogTest, TheRateSwingsBetweenTheLogsOwnAndATwentiethOfIt) {
 }
 
 TEST(RequestLogTest, RewindPlaysTheSameAgain) {
-  RequestLog log(EveryMinute(7), 1.3, 1.7);
-  const std::vector<int64_t> times_us = Times(&log);
+  const std::unique_ptr<RequestLog> log = Log(EveryMinute(7), 1.3, 1.7);
+  const std::vector<int64_t> times_us = Times(log.get());
   EXPECT_GT(times_us.size(), 100u);
-  FIRN_ASSERT_OK(log.Rewind());
-  EXPECT_EQ(Times(&log), times_us);
+  FIRN_ASSERT_OK(log->Rewind());
+  EXPECT_EQ(Times(log.get()), times_us);
 }
 
 TEST(RequestLogTest, ALogOfOneMomentComesOnceASecond) {
-  RequestLog log({{7, 1, 1}, {7, 2, 2}}, 0.5 / 86400, 1);
-  EXPECT_THAT(Times(&log), ElementsAre(0, 0));
+  const std::unique_ptr<RequestLog> log =
+      Log({{7, 1, 1}, {7, 2, 2}}, 0.5 / 86400, 1);
+  EXPECT_THAT(Times(log.get()), ElementsAre(0, 0));
 }
 
 TEST(SwungTimeTest, RisesAndKeepsWholeDays) {
