@@ -18,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/ledger_driver.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/test_device.h"
 #include "tests/support/way.h"
 
 namespace firn::testing {
@@ -53,7 +54,7 @@ std::vector<std::string> Reasons(const Capabilities& found) {
 class CapabilitiesTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    FIRN_ASSERT_OK_AND_ASSIGN(devices_, OpenTestDevices());
+    devices_ = TestDevices();
     ledger_ = std::make_unique<LedgerDriver>(devices_->drivers[0].get());
   }
 

@@ -17,6 +17,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/held_stream.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/test_device.h"
 #include "tests/support/way.h"
 
 namespace firn::testing {
@@ -45,7 +46,7 @@ class WatchedWaits : public DriverWrapper {
 class DeviceWaitTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    FIRN_ASSERT_OK_AND_ASSIGN(devices_, OpenTestDevices());
+    devices_ = TestDevices();
   }
   Driver* device(size_t ordinal = 0) {
     return devices_->drivers[ordinal].get();

@@ -15,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/test_device.h"
 #include "tests/support/way.h"
 
 namespace firn::testing {
@@ -27,7 +28,7 @@ constexpr DriverResult kOk = DriverResult::kSuccess;
 class RelaxedCaptureTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    FIRN_ASSERT_OK_AND_ASSIGN(devices_, OpenTestDevices());
+    devices_ = TestDevices();
     ASSERT_EQ(driver().StreamCreate(&stream_, kStreamNonBlocking), kOk);
   }
   void TearDown() override {

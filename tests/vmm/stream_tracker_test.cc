@@ -291,8 +291,7 @@ TEST_P(StreamTrackerTest, WorkThatDiesWithTheDeviceIsReported) {
 TEST(StreamTrackerOptionsTest, ATrackerNeedsADeviceAndAnEvent) {
   EXPECT_THAT(StreamTracker::Create({}, StreamTrackerOptions()),
               StatusIs(absl::StatusCode::kInvalidArgument));
-  FIRN_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<DeviceSet> devices,
-                            OpenTestDevices());
+  const std::unique_ptr<DeviceSet> devices = TestDevices();
   StreamTrackerOptions options;
   options.max_pending_events = 0;
   EXPECT_THAT(StreamTracker::Create({devices->drivers[0].get()}, options),
