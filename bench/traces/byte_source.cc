@@ -9,6 +9,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -238,10 +239,28 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenByteSource(
   return file;
 }
 
+namespace {
+
+// What is read whole may unpack to this at least, ...
+constexpr uint64_t kSmallBytes = uint64_t{64} << 20;
+// ... or to so many times its size: a little file must not fill the memory.
+constexpr uint64_t kMostExpansion = 200;
+
+uint64_t FileBytes(absl::string_view path) {
+  struct stat about = {};
+  return stat(std::string(path).c_str(), &about) == 0
+             ? static_cast<uint64_t>(about.st_size)
+             : 0;
+}
+
+}  // namespace
+
 absl::StatusOr<std::string> ReadAllBytes(absl::string_view path,
                                          uint64_t most_bytes) {
   absl::StatusOr<std::unique_ptr<ByteSource>> source = OpenByteSource(path);
   if (!source.ok()) return source.status();
+  const uint64_t most_unpacked_bytes =
+      std::max(kSmallBytes, kMostExpansion * FileBytes(path));
   std::string bytes;
   std::vector<char> buffer(size_t{1} << 20);
   while (true) {
@@ -255,6 +274,11 @@ absl::StatusOr<std::string> ReadAllBytes(absl::string_view path,
                        ", the most that is read of such a file"));
     }
     bytes.append(buffer.data(), *count);
+    if (bytes.size() > most_unpacked_bytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": unpacks to more than ", kMostExpansion,
+                       " times its size, as no recorded trace does"));
+    }
   }
 }
 

@@ -35,7 +35,8 @@ class ByteSource {
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenByteSource(
     absl::string_view path);
 
-// All bytes of `path`, unpacked. InvalidArgument beyond `most_bytes`.
+// All bytes of `path`, unpacked. InvalidArgument beyond `most_bytes`, or beyond
+// 64 MiB and 200 times the size of the file.
 absl::StatusOr<std::string> ReadAllBytes(absl::string_view path,
                                          uint64_t most_bytes);
 

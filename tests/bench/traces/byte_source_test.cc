@@ -3,14 +3,12 @@
 
 #include "bench/traces/byte_source.h"
 
-#include <zlib.h>
-#include <zstd.h>
-
 #include <memory>
 #include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/bench/traces/packed_file.h"
 #include "tests/bench/traces/trace_testing.h"
 #include "tests/support/status_matchers.h"
 
@@ -25,29 +23,6 @@ using ::testing::HasSubstr;
 
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 constexpr uint64_t kNoLimit = ~uint64_t{0};
-
-std::string Gzip(const std::string& plain) {
-  z_stream stream = {};
-  EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, MAX_WBITS + 16, 8,
-                         Z_DEFAULT_STRATEGY),
-            Z_OK);
-  std::string packed(plain.size() + 1000, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(plain.data()));
-  stream.avail_in = static_cast<uInt>(plain.size());
-  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_out = static_cast<uInt>(packed.size());
-  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  packed.resize(stream.total_out);
-  deflateEnd(&stream);
-  return packed;
-}
-
-std::string Zstd(const std::string& plain) {
-  std::string packed(ZSTD_compressBound(plain.size()), '\0');
-  packed.resize(ZSTD_compress(packed.data(), packed.size(), plain.data(),
-                              plain.size(), 3));
-  return packed;
-}
 
 // Compresses badly, so that the packed file is read in several parts.
 std::string LongText() {
@@ -126,6 +101,18 @@ TEST(ByteSourceTest, StopsAtTheLimitOfBytesHoweverSmallTheFileIs) {
   EXPECT_THAT(ReadAllBytes(bomb, 4 << 20),
               StatusIs(kInvalid, HasSubstr("holds more than 4MiB")));
   EXPECT_THAT(ReadAllBytes(WriteFile("empty", ""), 0), IsOkAndHolds(Eq("")));
+}
+
+TEST(ByteSourceTest, ALittleFileMayNotFillTheMemory) {
+  const std::string zeros(size_t{70} << 20, '\0');
+  for (const std::string& packed : {Gzip(zeros), Zstd(zeros)}) {
+    EXPECT_THAT(ReadAllBytes(WriteFile("f", packed), kNoLimit),
+                StatusIs(kInvalid, HasSubstr(": unpacks to more than 200 times "
+                                             "its size")));
+  }
+  EXPECT_THAT(
+      ReadAllBytes(WriteFile("f", Gzip(zeros.substr(0, 1 << 20))), kNoLimit),
+      IsOkAndHolds(Eq(zeros.substr(0, 1 << 20))));
 }
 
 }  // namespace
