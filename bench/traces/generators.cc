@@ -9,7 +9,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "bench/traces/periodic.h"
+#include "bench/traces/robson.h"
+#include "bench/traces/same_offset.h"
 #include "bench/traces/sawtooth.h"
+#include "bench/traces/steady.h"
 #include "bench/traces/synthetic_requests.h"
 #include "bench/traces/training.h"
 #include "bench/traces/whole_number.h"
@@ -25,9 +28,9 @@ struct Generator {
 };
 
 constexpr Generator kGenerators[] = {
-    {"kv", &OpenSyntheticRequests},
-    {"periodic", &Periodic::Open},
-    {"sawtooth", &Sawtooth::Open},
+    {"kv", &OpenSyntheticRequests}, {"periodic", &Periodic::Open},
+    {"robson", &Robson::Open},      {"same_offset", &SameOffset::Open},
+    {"sawtooth", &Sawtooth::Open},  {"steady", &OpenSteady},
     {"training", &Training::Open},
 };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "bench/traces/block_limit.h"
 #include "bench/traces/trace_keys.h"
 
 namespace firn::bench {
@@ -16,7 +17,7 @@ constexpr int64_t kUsPerEvent = 10;
 }  // namespace
 
 Periodic::Periodic(absl::string_view name, const PeriodicOptions& options)
-    : ChunkedSource(name), options_(options) {}
+    : PacedSource(name, kUsPerEvent), options_(options) {}
 
 absl::StatusOr<std::unique_ptr<TraceSource>> Periodic::Open(
     const TraceSpec& spec) {
@@ -36,47 +37,76 @@ absl::StatusOr<std::unique_ptr<TraceSource>> Periodic::Open(
     return absl::InvalidArgumentError(absl::StrCat(
         spec.path, ": key live must be at least block_bytes and refill"));
   }
+  const uint64_t smallest =
+      *std::min_element(options.block_bytes.begin(), options.block_bytes.end());
+  absl::Status status =
+      CheckBlockLimit(spec.path, options.live_bytes, "block_bytes", smallest);
+  if (!status.ok()) return status;
   return std::make_unique<Periodic>(spec.text, options);
 }
 
 absl::StatusOr<bool> Periodic::FillChunk() {
   const size_t periods = options_.periods.size();
   if (round_ == options_.block_bytes.size() * periods) return false;
-  const uint64_t bytes = options_.block_bytes[round_ / periods];
-  const uint64_t period = options_.periods[round_ % periods];
-  ++round_;
-
-  std::vector<BlockRef> blocks;
-  for (uint64_t i = 0; i < options_.live_bytes / bytes; ++i) {
-    blocks.push_back({EmitAllocate(Tick(), bytes), bytes});
+  switch (part_) {
+    case Part::kFill:
+      Fill(options_.block_bytes[round_ / periods]);
+      part_ = Part::kDieOff;
+      break;
+    case Part::kDieOff:
+      DieOff(options_.periods[round_ % periods]);
+      part_ = Part::kRefill;
+      break;
+    case Part::kRefill:
+      Refill();
+      part_ = Part::kFree;
+      break;
+    case Part::kFree:
+      FreeAll();
+      part_ = Part::kFill;
+      ++round_;
+      break;
   }
-  std::vector<BlockRef> live;
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    if (i % period == 0) {
-      live.push_back(blocks[i]);
-    } else {
-      EmitFree(Tick(), blocks[i].id, bytes);
-    }
-  }
-  EmitProbe(Tick());
-  const uint64_t room = options_.live_bytes - live.size() * bytes;
-  for (uint64_t i = 0; i < room / options_.refill_bytes; ++i) {
-    live.push_back(
-        {EmitAllocate(Tick(), options_.refill_bytes), options_.refill_bytes});
-  }
-  EmitProbe(Tick());
-  for (const BlockRef& block : live) EmitFree(Tick(), block.id, block.bytes);
   return true;
 }
 
-int64_t Periodic::Tick() {
-  time_us_ += kUsPerEvent;
-  return time_us_ - kUsPerEvent;
+void Periodic::Fill(uint64_t block_bytes) {
+  for (uint64_t i = 0; i < options_.live_bytes / block_bytes; ++i) {
+    live_.push_back(Take(block_bytes));
+  }
+}
+
+void Periodic::DieOff(uint64_t period) {
+  size_t survivors = 0;
+  for (size_t i = 0; i < live_.size(); ++i) {
+    if (i % period == 0) {
+      live_[survivors++] = live_[i];
+    } else {
+      Give(live_[i]);
+    }
+  }
+  live_.resize(survivors);
+  Probe();
+}
+
+void Periodic::Refill() {
+  const uint64_t room =
+      options_.live_bytes - live_.size() * live_.front().bytes;
+  for (uint64_t i = 0; i < room / options_.refill_bytes; ++i) {
+    live_.push_back(Take(options_.refill_bytes));
+  }
+  Probe();
+}
+
+void Periodic::FreeAll() {
+  for (const BlockRef& block : live_) Give(block);
+  live_.clear();
 }
 
 absl::Status Periodic::Restart() {
   round_ = 0;
-  time_us_ = 0;
+  part_ = Part::kFill;
+  live_.clear();
   return absl::OkStatus();
 }
 

@@ -21,7 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "bench/traces/chunked_source.h"
+#include "bench/traces/paced_source.h"
 #include "bench/traces/trace.h"
 #include "bench/traces/trace_spec.h"
 
@@ -36,7 +36,7 @@ struct PeriodicOptions {
 };
 
 // Thread safety: none.
-class Periodic : public ChunkedSource {
+class Periodic : public PacedSource {
  public:
   Periodic(absl::string_view name, const PeriodicOptions& options);
 
@@ -49,11 +49,17 @@ class Periodic : public ChunkedSource {
   absl::Status Restart() override;
 
  private:
-  int64_t Tick();
+  enum class Part : uint8_t { kFill, kDieOff, kRefill, kFree };
+
+  void Fill(uint64_t block_bytes);
+  void DieOff(uint64_t period);
+  void Refill();
+  void FreeAll();
 
   const PeriodicOptions options_;
   size_t round_ = 0;
-  int64_t time_us_ = 0;
+  Part part_ = Part::kFill;     // of the round
+  std::vector<BlockRef> live_;  // in order of allocation
 };
 
 }  // namespace firn::bench

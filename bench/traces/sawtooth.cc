@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "bench/traces/block_limit.h"
 #include "bench/traces/trace_keys.h"
 
 namespace firn::bench {
@@ -15,10 +16,20 @@ namespace {
 
 constexpr int64_t kUsPerEvent = 10;
 
+// Of the sizes drawn, rounded down.
+uint64_t MeanBytes(const SawtoothOptions& options) {
+  if (options.min_bytes == options.max_bytes) return options.min_bytes;
+  const auto least = static_cast<double>(options.min_bytes);
+  const auto most = static_cast<double>(options.max_bytes);
+  return static_cast<uint64_t>((most - least) / std::log(most / least));
+}
+
 }  // namespace
 
 Sawtooth::Sawtooth(absl::string_view name, const SawtoothOptions& options)
-    : ChunkedSource(name), options_(options), random_(options.seed) {}
+    : PacedSource(name, kUsPerEvent),
+      options_(options),
+      random_(options.seed) {}
 
 absl::StatusOr<std::unique_ptr<TraceSource>> Sawtooth::Open(
     const TraceSpec& spec) {
@@ -39,6 +50,9 @@ absl::StatusOr<std::unique_ptr<TraceSource>> Sawtooth::Open(
                      ": keys min, max and live must be in rising "
                      "order"));
   }
+  absl::Status limit =
+      CheckBlockLimit(spec.path, options.live_bytes, "min", MeanBytes(options));
+  if (!limit.ok()) return limit;
   return std::make_unique<Sawtooth>(spec.text, options);
 }
 
@@ -56,28 +70,23 @@ absl::StatusOr<bool> Sawtooth::FillChunk() {
     const uint64_t bytes = std::clamp(static_cast<uint64_t>(drawn),
                                       options_.min_bytes, options_.max_bytes);
     if (bytes > options_.live_bytes - live_bytes_) break;
-    live_.push_back({EmitAllocate(Tick(), bytes), bytes});
+    live_.push_back(Take(bytes));
     live_bytes_ += bytes;
   }
   // At least one, or a full memory would never change.
   const double share = options_.freed * static_cast<double>(live_.size());
   FreeAtRandom(std::max(uint64_t{1}, static_cast<uint64_t>(share)));
-  EmitProbe(Tick());
+  Probe();
   return true;
 }
 
 void Sawtooth::FreeAtRandom(uint64_t count) {
   for (; count > 0; --count) {
     std::swap(live_[random_.Below(live_.size())], live_.back());
-    EmitFree(Tick(), live_.back().id, live_.back().bytes);
+    Give(live_.back());
     live_bytes_ -= live_.back().bytes;
     live_.pop_back();
   }
-}
-
-int64_t Sawtooth::Tick() {
-  time_us_ += kUsPerEvent;
-  return time_us_ - kUsPerEvent;
 }
 
 absl::Status Sawtooth::Restart() {
@@ -85,7 +94,6 @@ absl::Status Sawtooth::Restart() {
   live_.clear();
   live_bytes_ = 0;
   cycle_ = 0;
-  time_us_ = 0;
   return absl::OkStatus();
 }
 

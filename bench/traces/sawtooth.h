@@ -20,7 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "bench/traces/chunked_source.h"
+#include "bench/traces/paced_source.h"
 #include "bench/traces/seeded_random.h"
 #include "bench/traces/trace.h"
 #include "bench/traces/trace_spec.h"
@@ -37,7 +37,7 @@ struct SawtoothOptions {
 };
 
 // Thread safety: none.
-class Sawtooth : public ChunkedSource {
+class Sawtooth : public PacedSource {
  public:
   Sawtooth(absl::string_view name, const SawtoothOptions& options);
 
@@ -52,14 +52,12 @@ class Sawtooth : public ChunkedSource {
  private:
   // Frees `count` live blocks drawn at random.
   void FreeAtRandom(uint64_t count);
-  int64_t Tick();
 
   const SawtoothOptions options_;
   SeededRandom random_;
   std::vector<BlockRef> live_;
   uint64_t live_bytes_ = 0;
   uint64_t cycle_ = 0;
-  int64_t time_us_ = 0;
 };
 
 }  // namespace firn::bench

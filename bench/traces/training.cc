@@ -5,68 +5,140 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+#include "bench/traces/live_blocks.h"
 #include "bench/traces/trace_keys.h"
 
 namespace firn::bench {
 namespace {
 
 constexpr int64_t kUsPerEvent = 20;
+constexpr double kUsPerDay = 86'400e6;
 constexpr uint64_t kNarrow = 2;  // bytes of a 16-bit number
 constexpr uint64_t kWide = 4;    // bytes of a 32-bit number
 // A 32-bit copy and two moments.
 constexpr uint64_t kOptimizerBytes = 12;
 
+// No less than what can be live at a time.
+double MostLiveBytes(const TrainingOptions& o) {
+  const uint64_t longest =
+      *std::max_element(o.sequence_tokens.begin(), o.sequence_tokens.end());
+  const auto tokens = static_cast<double>(2 * o.batch * longest);
+  const auto hidden = static_cast<double>(o.hidden);
+  const double scores = static_cast<double>(o.heads * longest) * 8;
+  const double layer =
+      tokens * (32 * hidden + scores) + 12 * hidden * hidden * 32;
+  return static_cast<double>(o.layers) * layer +
+         tokens * static_cast<double>(o.vocabulary) * 8;
+}
+
 }  // namespace
 
+void ReadStepKeys(TraceKeys* keys, TrainingOptions* options) {
+  TrainingOptions& o = *options;
+  o.step_ms = keys->Count("step_ms", o.step_ms, 0, 3'600'000);
+  o.layers = keys->Count("layers", o.layers, 1, 1'000);
+  o.hidden = keys->Count("hidden", o.hidden, 1, 100'000);
+  o.heads = keys->Count("heads", o.heads, 1, 1'000);
+  o.vocabulary = keys->Count("vocab", o.vocabulary, 1, 10'000'000);
+  o.batch = keys->Count("batch", o.batch, 1, 10'000);
+  o.accumulate = keys->Count("accumulate", o.accumulate, 1, 1'000);
+  o.shards = keys->Count("shards", o.shards, 1, 100'000);
+}
+
+absl::Status CheckLiveBytes(const TraceSpec& spec,
+                            const TrainingOptions& options) {
+  if (MostLiveBytes(options) <=
+      static_cast<double>(LiveBlocks::kMaxLiveBytes)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      spec.path,
+      ": the keys layers, hidden, heads, vocab, batch and seq ask for more "
+      "than 4 EiB of live memory"));
+}
+
 Training::Training(absl::string_view name, const TrainingOptions& options)
-    : ChunkedSource(name), options_(options), random_(options.seed) {}
+    : PacedSource(name, kUsPerEvent), options_(options), random_(options.seed) {
+  const auto events = static_cast<int64_t>(EventsPerStep());
+  step_us_ = kUsPerEvent * events;
+  if (options_.step_ms > 0) {
+    step_us_ = static_cast<int64_t>(options_.step_ms) * 1000;
+    set_us_per_event(std::max(int64_t{1}, step_us_ / events));
+  }
+}
 
 absl::StatusOr<std::unique_ptr<TraceSource>> Training::Open(
     const TraceSpec& spec) {
   TrainingOptions o;
   TraceKeys keys(spec, "gen:training");
-  o.steps = keys.Count("steps", o.steps, 1, 1'000'000'000);
-  o.layers = keys.Count("layers", o.layers, 1, 1'000);
-  o.hidden = keys.Count("hidden", o.hidden, 1, 100'000);
-  o.heads = keys.Count("heads", o.heads, 1, 1'000);
-  o.vocabulary = keys.Count("vocab", o.vocabulary, 1, 10'000'000);
-  o.batch = keys.Count("batch", o.batch, 1, 10'000);
-  o.sequence_tokens = keys.CountList("seq", o.sequence_tokens, 1, 100'000);
-  o.accumulate = keys.Count("accumulate", o.accumulate, 1, 1'000);
-  o.shards = keys.Count("shards", o.shards, 1, 100'000);
-  o.eval_every = keys.Count("eval_every", o.eval_every, 0, 1'000'000'000);
+  // No run has so many steps, so this is the key's absence.
+  const uint64_t steps =
+      keys.Count("steps", kMaxTrainingSteps + 1, 1, kMaxTrainingSteps);
+  o.days = keys.Real("days", o.days, 0, 3650);
+  ReadStepKeys(&keys, &o);
+  o.sequence_tokens =
+      keys.CountList("seq", o.sequence_tokens, 1, kMaxTrainingTokens);
+  o.eval_every = keys.Count("eval_every", o.eval_every, 0, kMaxTrainingSteps);
   o.checkpoint_every =
-      keys.Count("checkpoint_every", o.checkpoint_every, 0, 1'000'000'000);
+      keys.Count("checkpoint_every", o.checkpoint_every, 0, kMaxTrainingSteps);
   o.seed = keys.Count("seed", o.seed, 0, ~uint64_t{0});
   if (absl::Status status = keys.Finish(); !status.ok()) return status;
+  if (steps <= kMaxTrainingSteps) {
+    if (o.days > 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(spec.path, ": give key steps or key days, not both"));
+    }
+    o.steps = steps;
+  }
+  if (absl::Status status = CheckLiveBytes(spec, o); !status.ok()) {
+    return status;
+  }
   return std::make_unique<Training>(spec.text, o);
 }
 
 absl::StatusOr<bool> Training::FillChunk() {
-  if (step_ > options_.steps) return false;
-  if (step_ == 0) {
-    const uint64_t parameters =
-        std::max(uint64_t{1}, ParametersPerLayer() / options_.shards);
-    for (uint64_t layer = 0; layer < options_.layers; ++layer) {
-      state_.push_back(Take(parameters * kNarrow));
-      state_.push_back(Take(parameters * kOptimizerBytes));
+  if (!started_) {
+    started_ = true;
+    AllocateState();
+    next_step_us_ = time_us();
+    return true;
+  }
+  if (micro_batch_ == 0) {
+    if (!HasStep()) {
+      if (state_.empty()) return false;
+      GiveAll(&state_);
+      return true;
     }
+    WaitUntil(next_step_us_);
+    next_step_us_ = time_us() + step_us_;
   }
-  if (step_ == options_.steps) {
-    GiveAll(&state_);
-  } else {
-    Step();
-  }
-  ++step_;
+  MicroBatch();
+  if (++micro_batch_ == options_.accumulate) EndStep();
   return true;
 }
 
-void Training::Step() {
-  for (uint64_t i = 0; i < options_.accumulate; ++i) MicroBatch();
+bool Training::HasStep() const {
+  if (options_.days == 0) return step_ < options_.steps;
+  return static_cast<double>(std::max(time_us(), next_step_us_)) <
+         options_.days * kUsPerDay;
+}
+
+void Training::AllocateState() {
+  const uint64_t parameters =
+      std::max(uint64_t{1}, ParametersPerLayer() / options_.shards);
+  for (uint64_t layer = 0; layer < options_.layers; ++layer) {
+    state_.push_back(Take(parameters * kNarrow));
+    state_.push_back(Take(parameters * kOptimizerBytes));
+  }
+}
+
+void Training::EndStep() {
   UpdateParameters();
-  const uint64_t done = step_ + 1;
-  if (options_.eval_every > 0 && done % options_.eval_every == 0) Evaluate();
-  if (options_.checkpoint_every > 0 && done % options_.checkpoint_every == 0) {
+  micro_batch_ = 0;
+  ++step_;
+  if (options_.eval_every > 0 && step_ % options_.eval_every == 0) Evaluate();
+  if (options_.checkpoint_every > 0 && step_ % options_.checkpoint_every == 0) {
     WriteCheckpoint();
   }
 }
@@ -172,19 +244,20 @@ uint64_t Training::ParametersPerLayer() const {
   return 12 * options_.hidden * options_.hidden;
 }
 
+// Without evaluation and checkpoint: the calls of Take and Give above.
+uint64_t Training::EventsPerStep() const {
+  const uint64_t gather = options_.shards > 1 ? 2 : 0;
+  const uint64_t forward = 12 + gather;   // 8 saved, 2 temporaries
+  const uint64_t backward = 26 + gather;  // 3 each for what was saved
+  // The first micro-batch's backward pass also allocates a gradient a layer.
+  const uint64_t micro_batch = options_.layers * (forward + backward) + 6;
+  const uint64_t update = 4 * options_.layers;
+  return options_.accumulate * micro_batch + update;
+}
+
 uint64_t Training::DrawSequence() {
   return options_
       .sequence_tokens[random_.Below(options_.sequence_tokens.size())];
-}
-
-BlockRef Training::Take(uint64_t bytes) {
-  time_us_ += kUsPerEvent;
-  return {EmitAllocate(time_us_ - kUsPerEvent, bytes), bytes};
-}
-
-void Training::Give(const BlockRef& block) {
-  time_us_ += kUsPerEvent;
-  EmitFree(time_us_ - kUsPerEvent, block.id, block.bytes);
 }
 
 void Training::GiveAll(std::vector<BlockRef>* blocks) {
@@ -193,8 +266,9 @@ void Training::GiveAll(std::vector<BlockRef>* blocks) {
 
 absl::Status Training::Restart() {
   random_ = SeededRandom(options_.seed);
+  started_ = false;
   step_ = 0;
-  time_us_ = 0;
+  micro_batch_ = 0;
   state_.clear();
   gradients_.clear();
   return absl::OkStatus();

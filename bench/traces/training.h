@@ -17,7 +17,13 @@
 // Every `eval_every` steps an evaluation runs the forward pass with twice the
 // batch and keeps nothing; every `checkpoint_every` steps a checkpoint gathers
 // all parameters, 32 bits wide, layer by layer, and then frees them. 0 turns
-// either off. One event every 20 us. At the end the state is freed.
+// either off. At the end the state is freed.
+//
+// Time: without `step_ms`, one event every 20 us. With it, steps begin that far
+// apart, and the events of a step without evaluation and checkpoint spread over
+// it evenly (at least 1 us apart); what comes on top goes on at the same pace,
+// and the next step begins once all is done. The run has `steps` steps, or with
+// `days` all those that begin within that time.
 
 #ifndef FIRN_BENCH_TRACES_TRAINING_H_
 #define FIRN_BENCH_TRACES_TRAINING_H_
@@ -29,15 +35,18 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "bench/traces/chunked_source.h"
+#include "bench/traces/paced_source.h"
 #include "bench/traces/seeded_random.h"
 #include "bench/traces/trace.h"
+#include "bench/traces/trace_keys.h"
 #include "bench/traces/trace_spec.h"
 
 namespace firn::bench {
 
 struct TrainingOptions {
   uint64_t steps = 100;
+  double days = 0;       // 0: `steps` steps
+  uint64_t step_ms = 0;  // 0: a fixed pace
   uint64_t layers = 24;
   uint64_t hidden = 1024;
   uint64_t heads = 16;
@@ -51,13 +60,24 @@ struct TrainingOptions {
   uint64_t seed = 1;
 };
 
+constexpr uint64_t kMaxTrainingSteps = 1'000'000'000;
+constexpr uint64_t kMaxTrainingTokens = 100'000;  // of a sequence
+
+// The keys that say what a step does: step_ms, layers, hidden, heads, vocab,
+// batch, accumulate, shards.
+void ReadStepKeys(TraceKeys* keys, TrainingOptions* options);
+
+// InvalidArgument where live memory could pass LiveBlocks::kMaxLiveBytes.
+absl::Status CheckLiveBytes(const TraceSpec& spec,
+                            const TrainingOptions& options);
+
 // Thread safety: none.
-class Training : public ChunkedSource {
+class Training : public PacedSource {
  public:
   Training(absl::string_view name, const TrainingOptions& options);
 
   // Keys: the fields of TrainingOptions, with seq for sequence_tokens and vocab
-  // for vocabulary.
+  // for vocabulary; steps or days, not both.
   static absl::StatusOr<std::unique_ptr<TraceSource>> Open(
       const TraceSpec& spec);
 
@@ -66,8 +86,11 @@ class Training : public ChunkedSource {
   absl::Status Restart() override;
 
  private:
-  void Step();
+  bool HasStep() const;
+  void AllocateState();
   void MicroBatch();
+  // What follows the micro-batches of a step.
+  void EndStep();
   // Saves what backward needs in `saved`.
   void ForwardLayer(uint64_t tokens, uint64_t sequence_tokens,
                     std::vector<BlockRef>* saved);
@@ -77,16 +100,18 @@ class Training : public ChunkedSource {
   void WriteCheckpoint();
 
   uint64_t ParametersPerLayer() const;
+  uint64_t EventsPerStep() const;
   uint64_t DrawSequence();
-  BlockRef Take(uint64_t bytes);
-  void Give(const BlockRef& block);
   // In reverse.
   void GiveAll(std::vector<BlockRef>* blocks);
 
   const TrainingOptions options_;
   SeededRandom random_;
+  bool started_ = false;
   uint64_t step_ = 0;
-  int64_t time_us_ = 0;
+  uint64_t micro_batch_ = 0;  // of the step
+  int64_t step_us_;           // from one step to the next
+  int64_t next_step_us_ = 0;  // when the next step may begin
   std::vector<BlockRef> state_;
   std::vector<BlockRef> gradients_;  // of each layer, within a step
 };

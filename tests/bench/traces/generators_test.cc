@@ -4,7 +4,6 @@
 #include "bench/traces/generators.h"
 
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -12,9 +11,9 @@
 #include "bench/traces/periodic.h"
 #include "bench/traces/sawtooth.h"
 #include "bench/traces/synthetic_requests.h"
-#include "bench/traces/training.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/bench/traces/generator_testing.h"
 #include "tests/bench/traces/trace_testing.h"
 #include "tests/support/status_matchers.h"
 
@@ -27,26 +26,6 @@ using ::testing::Eq;
 using ::testing::HasSubstr;
 
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-
-std::vector<TraceEvent> EventsOf(absl::string_view spec) {
-  absl::StatusOr<std::unique_ptr<TraceSource>> trace = OpenTrace(spec);
-  EXPECT_TRUE(trace.ok()) << trace.status();
-  if (!trace.ok()) return {};
-  EXPECT_EQ((*trace)->name(), spec);
-  return Gather(trace->get());
-}
-
-// Live bytes at each probe.
-std::vector<uint64_t> LiveAtProbes(const std::vector<TraceEvent>& events) {
-  std::vector<uint64_t> probes;
-  uint64_t live = 0;
-  for (const TraceEvent& event : events) {
-    if (event.kind == TraceEventKind::kAllocate) live += event.bytes;
-    if (event.kind == TraceEventKind::kFree) live -= event.bytes;
-    if (event.kind == TraceEventKind::kProbe) probes.push_back(live);
-  }
-  return probes;
-}
 
 class GeneratorTest : public ::testing::TestWithParam<const char*> {};
 
@@ -72,6 +51,9 @@ TEST_P(GeneratorTest, IdsAreSmall) {
 INSTANTIATE_TEST_SUITE_P(
     All, GeneratorTest,
     ::testing::Values("gen:kv,days=0.002", "gen:periodic,live=64MiB",
+                      "gen:robson,live=64MiB,max=1MiB",
+                      "gen:same_offset,live=64MiB",
+                      "gen:steady,steps=3,layers=4",
                       "gen:sawtooth,live=64MiB,cycles=5",
                       "gen:training,steps=6,layers=4,eval_every=2,"
                       "checkpoint_every=3"));
@@ -80,8 +62,39 @@ TEST(GeneratorsTest, AnUnknownNameListsThoseThereAre) {
   EXPECT_THAT(
       OpenTrace("gen:kvv,days=3"),
       StatusIs(kInvalid, Eq("trace 'gen:kvv': no such generator; there are "
-                            "gen:kv, gen:periodic, gen:sawtooth, "
+                            "gen:kv, gen:periodic, gen:robson, "
+                            "gen:same_offset, gen:sawtooth, gen:steady, "
                             "gen:training")));
+}
+
+TEST(GeneratorsTest, DefaultsGiveTheSameBytesOnEveryMachine) {
+  struct Case {
+    const char* spec;
+    uint64_t checksum;
+  };
+  // Whoever changes one of these changes what figures of old mean.
+  for (const Case& c : {Case{"gen:periodic", 0xaed20c781189e426u},
+                        Case{"gen:robson", 0x3b3c4c5693b4eabcu},
+                        Case{"gen:same_offset", 0xd1ac76756c0077edu},
+                        Case{"gen:sawtooth", 0xdb5c52e739159302u},
+                        Case{"gen:steady", 0x934cfa6c692e6e7eu},
+                        Case{"gen:training", 0xdcfddd74d7c2d906u}}) {
+    FIRN_ASSERT_OK_AND_ASSIGN(std::unique_ptr<TraceSource> trace,
+                              OpenTrace(c.spec));
+    EXPECT_EQ(ChecksumOf(trace.get()), c.checksum) << c.spec;
+  }
+}
+
+TEST(GeneratorsTest, RefusesMoreBlocksThanHostMemoryIsMeantFor) {
+  for (const char* spec :
+       {"gen:periodic,live=1TiB,block_bytes=1B", "gen:robson,live=1TiB,min=1B",
+        "gen:same_offset,live=1TiB,block_bytes=1B",
+        "gen:sawtooth,live=1TiB,min=1B,max=1KiB"}) {
+    EXPECT_THAT(OpenTrace(spec),
+                StatusIs(kInvalid, HasSubstr("more than 4194304; give a "
+                                             "larger")))
+        << spec;
+  }
 }
 
 TEST(GeneratorsTest, AnotherSeedGivesAnotherTrace) {
@@ -152,51 +165,6 @@ TEST(PeriodicTest, RunsOneRoundForEachSizeAndPeriod) {
             2u * 3u * 2u);
   EXPECT_THAT(OpenTrace("gen:periodic,live=19MiB"),
               StatusIs(kInvalid, HasSubstr("key live must be at least")));
-}
-
-TEST(TrainingTest, StateLivesThroughoutAndStepsReturnToIt) {
-  const std::vector<TraceEvent> events = EventsOf(
-      "gen:training,steps=4,layers=3,hidden=64,shards=2,eval_every=0,"
-      "checkpoint_every=0");
-  // A layer's 12 * 64 * 64 parameters, half of them here: 2 and 12 bytes each.
-  constexpr uint64_t kState = 3 * (12 * 64 * 64 / 2) * (2 + 12);
-  uint64_t live = 0;
-  int at_state = 0;
-  for (const TraceEvent& event : events) {
-    live +=
-        event.kind == TraceEventKind::kAllocate ? event.bytes : -event.bytes;
-    if (live == kState) ++at_state;
-  }
-  EXPECT_EQ(live, 0u);
-  EXPECT_GE(at_state, 5);  // before the steps and after each
-}
-
-TEST(TrainingTest, LongerSequencesNeedMoreMemory) {
-  const TraceTotals shorter =
-      TotalsOf(EventsOf("gen:training,steps=2,layers=4,seq=256"));
-  const TraceTotals longer =
-      TotalsOf(EventsOf("gen:training,steps=2,layers=4,seq=1024"));
-  EXPECT_EQ(shorter.allocs, longer.allocs);
-  EXPECT_GT(longer.peak_live_bytes, 3 * shorter.peak_live_bytes);
-}
-
-TEST(TrainingTest, EvaluationsAndCheckpointsAddTheirOwnSizes) {
-  const auto sizes = [](absl::string_view spec) {
-    std::set<uint64_t> sizes;
-    for (const TraceEvent& event : EventsOf(spec)) sizes.insert(event.bytes);
-    return sizes;
-  };
-  const std::string plain =
-      "gen:training,steps=2,layers=2,hidden=256,batch=5,seq=512";
-  const auto without = sizes(plain + ",eval_every=0,checkpoint_every=0");
-  const auto evaluated = sizes(plain + ",eval_every=2,checkpoint_every=0");
-  const auto checkpointed = sizes(plain + ",eval_every=0,checkpoint_every=2");
-  const uint64_t evaluated_logits = 2 * 5 * 512 * 50257 * 2;
-  const uint64_t wide_layer = 12 * 256 * 256 * 4;
-  EXPECT_EQ(without.count(wide_layer), 0u);
-  EXPECT_GT(evaluated.size(), without.size());
-  EXPECT_EQ(evaluated.count(evaluated_logits), 1u);
-  EXPECT_EQ(checkpointed.count(wide_layer), 1u);
 }
 
 TEST(SyntheticRequestsTest, AnHourHasTheDocumentedRateAndLengths) {

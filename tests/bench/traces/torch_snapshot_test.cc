@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/bench/traces/pickle_writer.h"
+#include "tests/bench/traces/torch_snapshot_writer.h"
 #include "tests/bench/traces/trace_testing.h"
 #include "tests/support/status_matchers.h"
 
@@ -25,25 +26,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-
-std::string Entry(absl::string_view action, int64_t address, int64_t bytes,
-                  int64_t time_us, int64_t stream = 0) {
-  return PickledDict({{"action", PickledText(action)},
-                      {"addr", PickledInteger(address)},
-                      {"size", PickledInteger(bytes)},
-                      {"stream", PickledInteger(stream)},
-                      {"time_us", PickledInteger(time_us)},
-                      {"frames", PickledList({})}});
-}
-
-std::string Snapshot(const std::vector<std::vector<std::string>>& devices) {
-  std::vector<std::string> traces;
-  for (const std::vector<std::string>& entries : devices) {
-    traces.push_back(PickledList(entries));
-  }
-  return Pickled(PickledDict(
-      {{"segments", PickledList({})}, {"device_traces", PickledList(traces)}}));
-}
 
 absl::StatusOr<std::unique_ptr<TraceSource>> Open(const std::string& contents) {
   return OpenTrace(WriteFile("snapshot.pickle", contents));
