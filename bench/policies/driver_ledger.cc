@@ -28,6 +28,19 @@ void DriverLedger::ChargeRelease(uint64_t granules) {
   calls_.release += granules;
 }
 
+void DriverLedger::ChargeAliases(uint64_t granules) {
+  if (granules == 0) return;
+  for (uint64_t i = 0; i < granules; ++i) driver_us_ += model_.Map();
+  driver_us_ += model_.SetAccess(granules);
+  calls_.map += granules;
+  ++calls_.set_access;
+}
+
+void DriverLedger::ChargeAliasRelease(uint64_t granules) {
+  for (uint64_t i = 0; i < granules; ++i) driver_us_ += model_.Unmap(1);
+  calls_.unmap += granules;
+}
+
 PolicyReport DriverLedger::Report(uint64_t live_bytes,
                                   uint64_t granule_bytes) const {
   PolicyReport report;

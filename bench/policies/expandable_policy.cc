@@ -3,6 +3,8 @@
 
 #include "bench/policies/expandable_policy.h"
 
+#include <algorithm>
+
 #include "bench/policies/policy_errors.h"
 #include "bench/policies/size_rounding.h"
 
@@ -21,7 +23,9 @@ constexpr uint64_t kPoolBytesPerCapacity = 16;
 ExpandablePolicy::ExpandablePolicy(const PolicyOptions& options)
     : granule_bytes_(options.granule_bytes),
       capacity_granules_(options.capacity_bytes / options.granule_bytes),
-      pool_bytes_(options.capacity_bytes * kPoolBytesPerCapacity),
+      // Bounded so that addresses suffice.
+      pool_bytes_(std::min(options.capacity_bytes, kLargestRequestBytes) *
+                  kPoolBytesPerCapacity),
       ledger_(options.cost) {}
 
 uint32_t ExpandablePolicy::PoolFor(uint64_t block_bytes, uint32_t stream) {

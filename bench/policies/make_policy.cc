@@ -12,11 +12,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "bench/policies/buddy_policy.h"
+#include "bench/policies/caching_policy.h"
 #include "bench/policies/expandable_policy.h"
 #include "bench/policies/firn_policy.h"
 #include "bench/policies/free_list_policy.h"
 #include "bench/policies/ideal_policy.h"
 #include "bench/policies/paged_policy.h"
+#include "bench/policies/stitching_policy.h"
 
 namespace firn::bench {
 namespace {
@@ -39,8 +41,10 @@ constexpr NamedMaker kMakers[] = {
     {"firn", &FirnPolicy::Create},
     {"free_list", &MakeBaseline<FreeListPolicy>},
     {"buddy", &MakeBaseline<BuddyPolicy>},
+    {"caching", &MakeBaseline<CachingPolicy>},
     {"expandable", &MakeBaseline<ExpandablePolicy>},
     {"paged", &MakeBaseline<PagedPolicy>},
+    {"stitching", &MakeBaseline<StitchingPolicy>},
     {"ideal", &MakeBaseline<IdealPolicy>},
 };
 

@@ -36,10 +36,28 @@ TEST(DriverLedgerTest, AReleaseIsAnUnmapAndAReleasePerGranule) {
   EXPECT_EQ(report.driver_us_create, 0);
 }
 
+TEST(DriverLedgerTest, ASecondMappingIsAMapPerGranuleAndOneAccessCall) {
+  DriverLedger ledger(CostProfile::kFast);
+  ledger.ChargeAliases(3);
+  ledger.ChargeAliasRelease(2);
+  const PolicyReport report = ledger.Report(1, 512);
+  EXPECT_EQ(report.driver_calls.create, 0u);
+  EXPECT_EQ(report.driver_calls.map, 3u);
+  EXPECT_EQ(report.driver_calls.set_access, 1u);
+  EXPECT_EQ(report.driver_calls.unmap, 2u);
+  EXPECT_EQ(report.driver_calls.release, 0u);
+  CostModel model(CostProfile::kFast);
+  EXPECT_DOUBLE_EQ(report.driver_us_modelled,
+                   3 * model.Map() + model.SetAccess(3) + 2 * model.Unmap(1));
+  EXPECT_EQ(report.driver_us_create, 0);
+}
+
 TEST(DriverLedgerTest, NothingCostsNothing) {
   DriverLedger ledger(CostProfile::kA100);
   ledger.ChargeNewRun(0);
   ledger.ChargeRelease(0);
+  ledger.ChargeAliases(0);
+  ledger.ChargeAliasRelease(0);
   const PolicyReport report = ledger.Report(1, 512);
   EXPECT_EQ(report.driver_calls.set_access, 0u);
   EXPECT_EQ(report.driver_us_modelled, 0);

@@ -153,8 +153,8 @@ TEST_P(AnyPolicyTest, ServesABlockAsLargeAsTheCapacityButNoLarger) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, AnyPolicyTest,
-    ::testing::Values("firn", "free_list", "buddy", "expandable", "paged",
-                      "ideal"),
+    ::testing::Values("firn", "free_list", "buddy", "caching", "expandable",
+                      "paged", "stitching", "ideal"),
     [](const ::testing::TestParamInfo<std::string>& param) {
       return param.param;
     });

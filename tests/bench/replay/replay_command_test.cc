@@ -1,18 +1,18 @@
 // Copyright 2026 The firn Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "bench/replay/replay_command.h"
-
 #include <algorithm>
 #include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "bench/policies/make_policy.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/bench/replay/command_run.h"
 #include "tests/support/temporary_path.h"
 
 namespace firn::bench {
@@ -20,23 +20,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-struct Outcome {
-  int exit_status = -1;
-  std::string out;
-  std::string err;
-};
-
-Outcome RunCommand(const std::vector<std::string>& args) {
-  const std::vector<absl::string_view> views(args.begin(), args.end());
-  std::ostringstream out;
-  std::ostringstream err;
-  Outcome outcome;
-  outcome.exit_status = RunReplayCommand(views, out, err, false);
-  outcome.out = out.str();
-  outcome.err = err.str();
-  return outcome;
-}
 
 // A log in RMM's format, in a file of its own.
 std::string WriteLog(const std::string& name, const std::string& lines) {
@@ -99,8 +82,8 @@ TEST(ReplayCommandTest, FindsTheLeastCapacity) {
 }
 
 TEST(ReplayCommandTest, EveryPolicyReplaysAndGivesTheSameFiguresAgain) {
-  for (const std::string policy :
-       {"firn", "free_list", "buddy", "expandable", "paged", "ideal"}) {
+  for (const absl::string_view name : PolicyNames()) {
+    const std::string policy(name);
     const std::vector<std::string> args = {"--trace=" + SmallLog(),
                                            "--policy=" + policy,
                                            "--capacity=min", "--json"};
@@ -116,24 +99,6 @@ TEST(ReplayCommandTest, EveryPolicyReplaysAndGivesTheSameFiguresAgain) {
     EXPECT_EQ(json, again) << policy;
     EXPECT_EQ(json["events"], 5) << policy;
   }
-}
-
-TEST(ReplayCommandTest, AnExportedTraceGivesTheSameFigures) {
-  const std::string copy =
-      ::firn::testing::TemporaryPath("replay_command_test_copy.csv");
-  const Outcome original =
-      RunCommand({"--trace=" + SmallLog(), "--policy=expandable",
-                  "--export_rmm=" + copy, "--json"});
-  ASSERT_EQ(original.exit_status, kExitOk) << original.err;
-  auto json = nlohmann::json::parse(original.out);
-  auto again = nlohmann::json::parse(
-      RunCommand({"--trace=" + copy, "--policy=expandable", "--json"}).out);
-  for (const char* key : {"trace", "alloc_ns_p50", "alloc_ns_p99",
-                          "free_ns_p50", "free_ns_p99", "wall_s"}) {
-    json.erase(key);
-    again.erase(key);
-  }
-  EXPECT_EQ(json, again);
 }
 
 TEST(ReplayCommandTest, ContentsAreCheckedOnRealStorage) {

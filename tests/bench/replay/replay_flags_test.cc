@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_join.h"
+#include "bench/policies/make_policy.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/status_matchers.h"
@@ -74,8 +76,7 @@ TEST(ReplayFlagsTest, EveryErrorIsOneLineThatNamesFlagValueAndRemedy) {
       {{"--trace"}, {"--trace", "--trace=VALUE"}},
       {{}, {"--trace is missing"}},
       {{"--trace=x", "--policy=worst_fit"},
-       {"--policy", "worst_fit", "firn, free_list, buddy, expandable, paged"}},
-      {{"--trace=x", "--policy=stitching"}, {"--policy", "stitching"}},
+       {"--policy", "worst_fit", absl::StrJoin(PolicyNames(), ", ")}},
       {{"--trace=x", "--compaction=on"},
        {"--compaction", "'on'", "on_demand", "background"}},
       {{"--trace=x", "--placement=slab"}, {"--placement", "slab", "firn"}},
