@@ -15,10 +15,14 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "bench/traces/azure_log.h"
+#include "bench/traces/burstgpt_log.h"
 #include "bench/traces/byte_source.h"
 #include "bench/traces/csv_reader.h"
+#include "bench/traces/csv_requests.h"
 #include "bench/traces/generators.h"
 #include "bench/traces/rmm_log.h"
+#include "bench/traces/servegen_folder.h"
+#include "bench/traces/servegen_log.h"
 #include "bench/traces/torch_snapshot.h"
 #include "bench/traces/trace.h"
 #include "bench/traces/trace_spec.h"
@@ -28,10 +32,12 @@ namespace firn::bench {
 namespace {
 
 constexpr absl::string_view kFormats =
-    "an RMM log (a CSV file with the header "
+    "an RMM log (CSV with the header "
     "Thread,Time,Action,Pointer,Size,Stream), a PyTorch memory snapshot "
-    "(a pickle) or an Azure request log (a CSV file with the header "
-    "TIMESTAMP,ContextTokens,GeneratedTokens)";
+    "(pickle), an Azure request log (CSV with the header "
+    "TIMESTAMP,ContextTokens,GeneratedTokens), a BurstGPT request log (CSV "
+    "with Timestamp,Request tokens,Response tokens) or a folder of ServeGen "
+    "data (chunk-N-trace.csv, chunk-N-dataset.json)";
 
 // The first bytes of a file, enough for any header.
 absl::StatusOr<std::string> ReadStart(absl::string_view path) {
@@ -66,6 +72,7 @@ absl::StatusOr<std::unique_ptr<TraceSource>> OpenTrace(absl::string_view text) {
 
   struct stat about = {};
   if (stat(spec->path.c_str(), &about) == 0 && S_ISDIR(about.st_mode)) {
+    if (IsServeGenFolder(spec->path)) return OpenServeGenFolder(*spec);
     return absl::InvalidArgumentError(
         absl::StrCat(spec->path, ": a folder; give ", kFormats));
   }
@@ -80,7 +87,11 @@ absl::StatusOr<std::unique_ptr<TraceSource>> OpenTrace(absl::string_view text) {
   line = absl::StripPrefix(line.substr(0, line.find('\n')), "\xef\xbb\xbf");
   const std::vector<absl::string_view> header = SplitCsv(line);
   if (RmmLog::Recognise(header)) return RmmLog::Open(*spec);
-  if (IsAzureLog(header)) return OpenAzureLog(*spec);
+  if (HasColumnsOf(kAzureLog, header))
+    return OpenCsvRequestLog(*spec, kAzureLog);
+  if (HasColumnsOf(kBurstGptLog, header)) {
+    return OpenCsvRequestLog(*spec, kBurstGptLog);
+  }
   return absl::InvalidArgumentError(
       absl::StrCat(spec->path, ": unknown format, it starts with ",
                    Quoted(line), "; give ", kFormats));

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/traces/csv_requests.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/bench/traces/trace_testing.h"
@@ -23,7 +24,8 @@ constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 constexpr char kHeader[] = "TIMESTAMP,ContextTokens,GeneratedTokens\n";
 
 absl::StatusOr<std::vector<Request>> ReadAll(const std::string& path) {
-  absl::StatusOr<std::unique_ptr<RequestSource>> rows = AzureRows::Open(path);
+  absl::StatusOr<std::unique_ptr<RequestSource>> rows =
+      CsvRequests::Open(path, kAzureLog);
   if (!rows.ok()) return rows.status();
   std::vector<Request> log;
   Request request;
