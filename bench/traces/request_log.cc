@@ -18,26 +18,47 @@ constexpr double kSwing = 0.475;
 constexpr double kUsPerDayReal = static_cast<double>(kUsPerDay);
 constexpr double kPi = 3.14159265358979323846;
 
-}  // namespace
+constexpr double kRadPerUs = 2 * kPi / kUsPerDayReal;
+// Results are multiples of this, so that the way to them leaves no trace.
+constexpr double kStepUs = 0.25;
 
-double SwungTime(double steady_us) {
-  // Requests by t, in units of the log's rate: the integral of the rate. It
-  // rises throughout, and the swing cancels out over whole days. Within a day
-  // bisect: that always converges, and the same way everywhere.
-  constexpr double kRadPerUs = 2 * kPi / kUsPerDayReal;
-  constexpr double kPerDay = kMeanRate * kUsPerDayReal;
-  const double day = std::floor(steady_us / kPerDay);
-  const double wanted = steady_us - day * kPerDay;
+// Requests by `us` of a day, in units of the log's rate: the rate's integral.
+double RequestsBy(double us) {
+  return kMeanRate * us + kSwing / kRadPerUs * (1 - std::cos(kRadPerUs * us));
+}
+
+double RateAt(double us) {
+  return kMeanRate + kSwing * std::sin(kRadPerUs * us);
+}
+
+// Where RequestsBy reaches `wanted`: Newton's method from `near_us`, kept
+// between bounds that close in.
+double TimeOfDay(double wanted, double near_us) {
   double low = 0;
   double high = kUsPerDayReal;
-  while (high - low > 0.25) {
-    const double middle = low + (high - low) / 2;
-    const double reached =
-        kMeanRate * middle +
-        kSwing / kRadPerUs * (1 - std::cos(kRadPerUs * middle));
-    (reached < wanted ? low : high) = middle;
+  double us = std::clamp(near_us, low, high);
+  while (high - low > kStepUs) {
+    const double missing = wanted - RequestsBy(us);
+    (missing > 0 ? low : high) = us;
+    const double next = us + missing / RateAt(us);
+    if (std::abs(next - us) < kStepUs / 16) break;
+    us = next > low && next < high ? next : low + (high - low) / 2;
   }
-  return day * kUsPerDayReal + low;
+  // The last step that has not reached it.
+  us = std::floor(us / kStepUs) * kStepUs;
+  while (us > 0 && RequestsBy(us) >= wanted) us -= kStepUs;
+  while (RequestsBy(us + kStepUs) < wanted) us += kStepUs;
+  return us;
+}
+
+}  // namespace
+
+double SwungTime(double steady_us, double near_us) {
+  // The swing cancels out over whole days.
+  constexpr double kPerDay = kMeanRate * kUsPerDayReal;
+  const double day = std::floor(steady_us / kPerDay);
+  const double day_us = day * kUsPerDayReal;
+  return day_us + TimeOfDay(steady_us - day * kPerDay, near_us - day_us);
 }
 
 RequestLog::RequestLog(std::unique_ptr<RequestSource> rows, double days,
@@ -98,14 +119,16 @@ absl::StatusOr<bool> RequestLog::Next(Request* request) {
   if (!found.ok() || !*found) return found;
   const double steady_us = static_cast<double>(round_) * period_us_ +
                            static_cast<double>(request->time_us) * dilate_;
-  const double time_us = swings_ ? SwungTime(steady_us) : steady_us;
+  const double time_us = swings_ ? SwungTime(steady_us, last_us_) : steady_us;
   if (time_us >= end_us_) return false;
+  last_us_ = time_us;
   request->time_us = static_cast<int64_t>(time_us);
   return true;
 }
 
 absl::Status RequestLog::Rewind() {
   round_ = 0;
+  last_us_ = 0;
   return StartRound();
 }
 

@@ -54,11 +54,12 @@ class RequestLog : public RequestSource {
   uint64_t piece_names_ = 0;  // of one round: 0 to this, exclusive
   int64_t row_us_ = 0;        // of the row read last, since the first
   uint64_t round_ = 0;        // how often the log was played
+  double last_us_ = 0;        // of the request given out last
 };
 
 // When the swinging rate has brought as many requests as the log's own rate
-// had by `steady_us`.
-double SwungTime(double steady_us);
+// had by `steady_us`; a guess near it is quicker, and changes nothing.
+double SwungTime(double steady_us, double near_us = 0);
 
 }  // namespace firn::bench
 

@@ -133,6 +133,9 @@ TEST(SwungTimeTest, RisesAndKeepsWholeDays) {
   for (double steady_us = 0; steady_us < kDayUs; steady_us += kDayUs / 1000) {
     const double time_us = SwungTime(steady_us);
     EXPECT_GT(time_us, last_us);
+    for (const double near_us : {last_us, time_us, kDayUs, 0.7 * kDayUs}) {
+      EXPECT_EQ(SwungTime(steady_us, near_us), time_us);
+    }
     last_us = time_us;
   }
   for (const double days : {1.0, 2.0, 17.0}) {
