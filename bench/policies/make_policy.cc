@@ -11,14 +11,19 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "bench/policies/best_fit_policy.h"
 #include "bench/policies/buddy_policy.h"
 #include "bench/policies/caching_policy.h"
 #include "bench/policies/expandable_policy.h"
 #include "bench/policies/firn_policy.h"
 #include "bench/policies/free_list_policy.h"
 #include "bench/policies/ideal_policy.h"
+#include "bench/policies/paged_migrating_policy.h"
 #include "bench/policies/paged_policy.h"
+#include "bench/policies/size_hash_policy.h"
+#include "bench/policies/slab_policy.h"
 #include "bench/policies/stitching_policy.h"
+#include "bench/policies/tiered_policy.h"
 
 namespace firn::bench {
 namespace {
@@ -40,10 +45,15 @@ struct NamedMaker {
 constexpr NamedMaker kMakers[] = {
     {"firn", &FirnPolicy::Create},
     {"free_list", &MakeBaseline<FreeListPolicy>},
+    {"best_fit", &MakeBaseline<BestFitPolicy>},
+    {"size_hash", &MakeBaseline<SizeHashPolicy>},
+    {"slab", &MakeBaseline<SlabPolicy>},
     {"buddy", &MakeBaseline<BuddyPolicy>},
+    {"tiered", &MakeBaseline<TieredPolicy>},
     {"caching", &MakeBaseline<CachingPolicy>},
     {"expandable", &MakeBaseline<ExpandablePolicy>},
     {"paged", &MakeBaseline<PagedPolicy>},
+    {"paged_migrating", &MakeBaseline<PagedMigratingPolicy>},
     {"stitching", &MakeBaseline<StitchingPolicy>},
     {"ideal", &MakeBaseline<IdealPolicy>},
 };

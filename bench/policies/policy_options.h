@@ -14,9 +14,9 @@
 
 namespace firn::bench {
 
-// When the pool moves live memory.
+// When a policy moves live memory.
 enum class CompactionMode {
-  kOff,         // never; free granules may still be remapped
+  kOff,         // never; firn may still remap free granules
   kOnDemand,    // when an allocation would fail
   kBackground,  // also while it runs, on the trace's clock
 };
@@ -30,8 +30,10 @@ struct PolicyOptions {
   uint64_t granule_bytes = uint64_t{2} << 20;
   CostProfile cost = CostProfile::kA100;
 
-  // For the policy firn alone.
+  // For the policies that move blocks: firn and paged_migrating.
   CompactionMode compaction = CompactionMode::kOnDemand;
+
+  // For the policy firn alone.
   CpuStorage storage = CpuStorage::kGhost;
   // Fill blocks with a pattern and check it (storage kReal only).
   bool verify = false;

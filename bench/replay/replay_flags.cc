@@ -235,14 +235,15 @@ Replays a trace of allocations and frees on a model of one GPU's memory and
 prints how well a policy used it.
 
   --trace=SPEC         FILE, DIR or gen:NAME, with ,key=value after it: an RMM
-                       log (CSV), a PyTorch memory snapshot (pickle), an LLM
-                       request log (CSV)
+                       log (CSV), a PyTorch memory snapshot (pickle), LLM
+                       requests (CSV of Azure or BurstGPT, JSON lines of
+                       Mooncake, a ServeGen folder)
   --policy=NAME        )",
       absl::StrJoin(PolicyNames(), ", "), R"(
                        (default firn)
-  --compaction=MODE    when firn moves live memory: off, on_demand (when an
-                       allocation would fail) or background (also meanwhile);
-                       other policies never do (default on_demand)
+  --compaction=MODE    when firn and paged_migrating move live memory: off,
+                       on_demand (when an allocation would fail) or background
+                       (also meanwhile); others never do (default on_demand)
   --placement=NAME     how firn places blocks: firn
   --capacity=SIZE      most memory the policy may hold: a size (80GiB), a
                        multiple of the trace's peak (1.02x), or min: the least

@@ -76,7 +76,9 @@ class AnyPolicyTest : public ::testing::TestWithParam<std::string> {
   }
 
   bool IsArena() const {
-    return GetParam() == "free_list" || GetParam() == "buddy";
+    return GetParam() == "free_list" || GetParam() == "best_fit" ||
+           GetParam() == "size_hash" || GetParam() == "slab" ||
+           GetParam() == "buddy";
   }
 };
 
@@ -135,6 +137,8 @@ TEST_P(AnyPolicyTest, KeepsLiveBlocksApartAndItsBooksStraight) {
   const DriverCallCounts calls = policy->Report().driver_calls;
   EXPECT_EQ((calls.create - calls.release) * kGranule,
             policy->usage().held_bytes);
+  // Nothing that was done stands in the way of a block of all there is.
+  FIRN_EXPECT_OK(policy->Allocate(kCapacityGranules * kGranule, 0));
 }
 
 TEST_P(AnyPolicyTest, ServesABlockAsLargeAsTheCapacityButNoLarger) {
@@ -153,8 +157,9 @@ TEST_P(AnyPolicyTest, ServesABlockAsLargeAsTheCapacityButNoLarger) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, AnyPolicyTest,
-    ::testing::Values("firn", "free_list", "buddy", "caching", "expandable",
-                      "paged", "stitching", "ideal"),
+    ::testing::Values("firn", "free_list", "best_fit", "size_hash", "slab",
+                      "buddy", "tiered", "caching", "expandable", "paged",
+                      "paged_migrating", "stitching", "ideal"),
     [](const ::testing::TestParamInfo<std::string>& param) {
       return param.param;
     });

@@ -69,6 +69,20 @@ TEST(PagedPolicyTest, GivesAnEmptyPageBackAtOnce) {
   EXPECT_THAT(policy.Allocate(8192, 0), IsOkAndHolds(0u));
 }
 
+TEST(PagedPolicyTest, ChargesEachPageForWhatItIs) {
+  PolicyOptions options = Options(8);
+  options.cost = CostProfile::kFast;
+  PagedPolicy policy(options);
+  FIRN_ASSERT_OK_AND_ASSIGN(const uint64_t small, policy.Allocate(512, 0));
+  FIRN_ASSERT_OK_AND_ASSIGN(const uint64_t large,
+                            policy.Allocate(2 * kGranule, 0));
+  FIRN_ASSERT_OK(policy.Free(small, 0));
+  FIRN_ASSERT_OK(policy.Free(large, 0));
+  // Create 8 us, map 1, access 20 a run and 1 a page, unmap 11.5, release 8.
+  EXPECT_DOUBLE_EQ(policy.Report().driver_us_modelled,
+                   3 * (8 + 1) + 2 * 20 + 3 + 3 * (11.5 + 8));
+}
+
 TEST(PagedPolicyTest, BlocksAboveHalfAPageGetWholePages) {
   PagedPolicy policy(Options(8));
   FIRN_ASSERT_OK_AND_ASSIGN(const uint64_t a,

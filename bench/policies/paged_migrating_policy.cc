@@ -1,0 +1,127 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "bench/policies/paged_migrating_policy.h"
+
+#include "bench/policies/policy_errors.h"
+#include "bench/policies/size_classes.h"
+#include "bench/policies/size_rounding.h"
+
+namespace firn::bench {
+namespace {
+
+constexpr uint64_t kFirstIdentity = uint64_t{1} << 62;
+constexpr uint64_t kIdentityStride = kBlockAlignmentBytes;
+
+}  // namespace
+
+PagedMigratingPolicy::PagedMigratingPolicy(const PolicyOptions& options)
+    : compaction_(options.compaction),
+      pages_(options, options.compaction),
+      copy_cost_(options.cost),
+      trigger_(options.granule_bytes) {}
+
+absl::StatusOr<uint64_t> PagedMigratingPolicy::Allocate(uint64_t bytes,
+                                                        uint32_t /*stream*/) {
+  const bool needs_own_pages = pages_.NeedsOwnPages(bytes);
+  SizeClass size_class;
+  uint64_t new_pages = 0;
+  if (needs_own_pages) {
+    new_pages = DivideUp(bytes, pages_.page_bytes());
+  } else {
+    size_class = SizeClassOf(bytes);
+    new_pages = pages_.HasFreeSlot(size_class) ? 0 : 1;
+  }
+  if (!MakeRoom(new_pages)) return NoRoom();
+
+  uint64_t number = blocks_.size();
+  if (unused_blocks_.empty()) {
+    blocks_.emplace_back();
+  } else {
+    number = unused_blocks_.back();
+    unused_blocks_.pop_back();
+  }
+  blocks_[number].bytes = bytes;
+  if (needs_own_pages) {
+    pages_.TakeOwnPages(bytes);
+  } else {
+    blocks_[number].address = pages_.Place(size_class, number + 1);
+  }
+  live_bytes_ += bytes;
+  return kFirstIdentity + number * kIdentityStride;
+}
+
+absl::Status PagedMigratingPolicy::Free(uint64_t address, uint32_t /*stream*/) {
+  if (address < kFirstIdentity || address % kIdentityStride != 0) {
+    return NotABlock(address);
+  }
+  const uint64_t number = (address - kFirstIdentity) / kIdentityStride;
+  if (number >= blocks_.size() || blocks_[number].bytes == 0) {
+    return NotABlock(address);
+  }
+  Block& block = blocks_[number];
+  if (pages_.NeedsOwnPages(block.bytes)) {
+    pages_.GiveOwnPages(block.bytes);
+  } else {
+    pages_.Free(block.address);
+  }
+  live_bytes_ -= block.bytes;
+  block.bytes = 0;
+  unused_blocks_.push_back(number);
+  return absl::OkStatus();
+}
+
+bool PagedMigratingPolicy::MakeRoom(uint64_t pages) {
+  if (pages <= pages_.free_pages()) return true;
+  if (compaction_ == CompactionMode::kOff ||
+      pages - pages_.free_pages() > pages_.RecoverablePages()) {
+    return false;
+  }
+  double pause_us = 0;
+  while (pages > pages_.free_pages()) pause_us += EmptyOnePage();
+  pause_us_.push_back(pause_us);
+  return true;
+}
+
+bool PagedMigratingPolicy::IsWasteful() const {
+  return trigger_.IsWasteful(pages_.usage().used_bytes, live_bytes_);
+}
+
+absl::Status PagedMigratingPolicy::Tick(int64_t /*time_us*/) {
+  if (compaction_ != CompactionMode::kBackground || !IsWasteful() ||
+      pages_.RecoverablePages() == 0) {
+    return absl::OkStatus();
+  }
+  double pause_us = 0;
+  do {
+    pause_us += EmptyOnePage();
+  } while (IsWasteful() && pages_.RecoverablePages() > 0);
+  pause_us_.push_back(pause_us);
+  return absl::OkStatus();
+}
+
+double PagedMigratingPolicy::EmptyOnePage() {
+  const double start_us = DriverUs();
+  moved_.clear();
+  pages_.EmptyCheapestPage(&moved_);
+  uint64_t bytes = 0;
+  for (const SlabHeap::MovedBlock& moved : moved_) {
+    Block& block = blocks_[moved.tag - 1];
+    block.address = moved.address;
+    bytes += block.bytes;
+  }
+  bytes_copied_ += bytes;
+  ++pages_emptied_;
+  return DriverUs() - start_us + copy_cost_.Copy(bytes);
+}
+
+PolicyReport PagedMigratingPolicy::Report() {
+  PolicyReport report = pages_.Report(live_bytes_);
+  report.bytes_copied = bytes_copied_;
+  report.granules_moved = pages_emptied_;
+  report.bytes_recovered = pages_emptied_ * pages_.page_bytes();
+  report.pause_us = pause_us_;
+  return report;
+}
+
+}  // namespace firn::bench
