@@ -20,6 +20,7 @@
 #include "bench/traces/csv_reader.h"
 #include "bench/traces/csv_requests.h"
 #include "bench/traces/generators.h"
+#include "bench/traces/mooncake_log.h"
 #include "bench/traces/rmm_log.h"
 #include "bench/traces/servegen_folder.h"
 #include "bench/traces/servegen_log.h"
@@ -36,8 +37,9 @@ constexpr absl::string_view kFormats =
     "Thread,Time,Action,Pointer,Size,Stream), a PyTorch memory snapshot "
     "(pickle), an Azure request log (CSV with the header "
     "TIMESTAMP,ContextTokens,GeneratedTokens), a BurstGPT request log (CSV "
-    "with Timestamp,Request tokens,Response tokens) or a folder of ServeGen "
-    "data (chunk-N-trace.csv, chunk-N-dataset.json)";
+    "with Timestamp,Request tokens,Response tokens), a Mooncake request log "
+    "(a JSON object with hash_ids on each line) or a folder of ServeGen data "
+    "(chunk-N-trace.csv, chunk-N-dataset.json)";
 
 // The first bytes of a file, enough for any header.
 absl::StatusOr<std::string> ReadStart(absl::string_view path) {
@@ -87,11 +89,13 @@ absl::StatusOr<std::unique_ptr<TraceSource>> OpenTrace(absl::string_view text) {
   line = absl::StripPrefix(line.substr(0, line.find('\n')), "\xef\xbb\xbf");
   const std::vector<absl::string_view> header = SplitCsv(line);
   if (RmmLog::Recognise(header)) return RmmLog::Open(*spec);
-  if (HasColumnsOf(kAzureLog, header))
+  if (HasColumnsOf(kAzureLog, header)) {
     return OpenCsvRequestLog(*spec, kAzureLog);
+  }
   if (HasColumnsOf(kBurstGptLog, header)) {
     return OpenCsvRequestLog(*spec, kBurstGptLog);
   }
+  if (IsMooncakeLog(line)) return OpenMooncakeLog(*spec);
   return absl::InvalidArgumentError(
       absl::StrCat(spec->path, ": unknown format, it starts with ",
                    Quoted(line), "; give ", kFormats));

@@ -1,8 +1,8 @@
 // Copyright 2026 The firn Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The prefixes that a server keeps for later requests: the blocks of requests
-// that ended, in order of last use.
+// The prefixes that a server keeps for later requests: the allocations of
+// requests that ended, in order of last use.
 
 #ifndef FIRN_BENCH_TRACES_RETAINED_PREFIXES_H_
 #define FIRN_BENCH_TRACES_RETAINED_PREFIXES_H_
@@ -13,10 +13,16 @@
 
 namespace firn::bench {
 
+// Of keys and values, in whole units (kv_options.h).
+struct KvAllocation {
+  uint32_t id = 0;
+  uint32_t units = 0;
+};
+
 struct RetainedPrefix {
   uint32_t model = 0;
   uint64_t bytes = 0;
-  std::vector<uint64_t> blocks;  // ids
+  std::vector<KvAllocation> allocations;  // in order of the tokens
 };
 
 // Thread safety: none.

@@ -149,22 +149,4 @@ absl::StatusOr<ServeGenFolder> ReadServeGenFolder(absl::string_view path) {
   return folder;
 }
 
-ServeGenLoad ExpectedLoad(const ServeGenFolder& folder, double duration_s) {
-  const double rounds = std::floor(duration_s / folder.span_s);
-  const double rest_s = duration_s - rounds * folder.span_s;
-  ServeGenLoad load;
-  for (const ServeGenClient& client : folder.clients) {
-    for (const RateWindow& window : client.rates) {
-      const double part = std::clamp(
-          (rest_s - window.start_s) / (window.end_s - window.start_s), 0., 1.);
-      const double requests = window.requests * (rounds + part);
-      const LengthWindow& lengths = client.LengthsAt(window.start_s);
-      load.requests += requests;
-      load.tokens += requests * (lengths.input.mean_tokens() +
-                                 lengths.output.mean_tokens());
-    }
-  }
-  return load;
-}
-
 }  // namespace firn::bench

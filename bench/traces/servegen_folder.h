@@ -46,14 +46,6 @@ bool IsServeGenFolder(absl::string_view path);
 // left. Memory is limited to some hundreds of MB, whatever the files hold.
 absl::StatusOr<ServeGenFolder> ReadServeGenFolder(absl::string_view path);
 
-// What is to be expected of a folder whose data are played for `duration_s`,
-// again from the start where they are shorter.
-struct ServeGenLoad {
-  double requests = 0;
-  double tokens = 0;  // of prompts and answers
-};
-ServeGenLoad ExpectedLoad(const ServeGenFolder& folder, double duration_s);
-
 }  // namespace firn::bench
 
 #endif  // FIRN_BENCH_TRACES_SERVEGEN_FOLDER_H_

@@ -11,6 +11,7 @@
 #include "bench/traces/clock_time.h"
 #include "bench/traces/kv_options.h"
 #include "bench/traces/kv_traffic.h"
+#include "bench/traces/random_variates.h"
 #include "bench/traces/seeded_random.h"
 #include "bench/traces/trace_keys.h"
 
@@ -18,13 +19,6 @@ namespace firn::bench {
 namespace {
 
 constexpr double kRequestsPerSecond = 5;
-constexpr double kPi = 3.14159265358979323846;
-
-// A standard normal number, by Box and Muller.
-double DrawNormal(SeededRandom* random) {
-  const double radius = std::sqrt(-2 * std::log(1 - random->Fraction()));
-  return radius * std::cos(2 * kPi * random->Fraction());
-}
 
 uint32_t DrawTokens(double median, double sigma, double most,
                     SeededRandom* random) {

@@ -122,6 +122,21 @@ double TraceKeys::Real(absl::string_view key, double otherwise, double least,
   return value;
 }
 
+size_t TraceKeys::Choice(absl::string_view key, size_t otherwise,
+                         const std::vector<absl::string_view>& names) {
+  const std::string* text = Find(key);
+  if (text == nullptr) return otherwise;
+  const auto name = std::find(names.begin(), names.end(), *text);
+  if (name != names.end()) return static_cast<size_t>(name - names.begin());
+  Fail(key, *text, absl::StrCat("give ", absl::StrJoin(names, " or ")));
+  return otherwise;
+}
+
+void TraceKeys::Refuse(absl::string_view key, absl::string_view reason) {
+  const std::string* text = Find(key);
+  if (text != nullptr) Fail(key, *text, reason);
+}
+
 absl::Status TraceKeys::Finish() const {
   if (!first_error_.ok()) return first_error_;
   for (const TraceKey& given : spec_.keys) {
@@ -141,7 +156,9 @@ absl::Status TraceKeys::Finish() const {
 }
 
 const std::string* TraceKeys::Find(absl::string_view key) {
-  known_.emplace_back(key);
+  if (std::find(known_.begin(), known_.end(), key) == known_.end()) {
+    known_.emplace_back(key);
+  }
   for (const TraceKey& given : spec_.keys) {
     if (given.key == key) return &given.value;
   }

@@ -8,6 +8,7 @@
 #ifndef FIRN_BENCH_TRACES_TRACE_KEYS_H_
 #define FIRN_BENCH_TRACES_TRACE_KEYS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -38,6 +39,12 @@ class TraceKeys {
                                   uint64_t least, uint64_t most);
   double Real(absl::string_view key, double otherwise, double least,
               double most);
+  // One of `names`, by its place among them.
+  size_t Choice(absl::string_view key, size_t otherwise,
+                const std::vector<absl::string_view>& names);
+  // Makes `key`, where it is given, an error with this reason: beside the other
+  // keys it has no meaning. It counts as a key of the format all the same.
+  void Refuse(absl::string_view key, absl::string_view reason);
 
   // OK, or the first wrong value, or a key that no getter asked for. Call it
   // after all getters.

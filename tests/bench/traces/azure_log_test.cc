@@ -78,9 +78,10 @@ TEST(AzureLogTest, AnUnknownKeyListsThoseOfRequestLogs) {
   EXPECT_THAT(OpenTrace(path + ",loops=2"),
               StatusIs(kInvalid,
                        Eq(path + ": unknown key 'loops'; the keys of an Azure "
-                                 "request log are block_bytes, block_tokens, "
-                                 "decode_tps, retain, retain_budget, hit, "
-                                 "days, dilate, events, seed")));
+                                 "request log are layout, block_bytes, "
+                                 "block_tokens, token_bytes, decode_tps, "
+                                 "retain, retain_budget, hit, days, dilate, "
+                                 "events, seed")));
   EXPECT_THAT(OpenTrace(path + ",block_bytes=32KiB+0"),
               StatusIs(kInvalid, HasSubstr("key block_bytes='32KiB+0': out of "
                                            "range; give 1B to 1TiB")));

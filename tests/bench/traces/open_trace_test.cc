@@ -114,7 +114,7 @@ TEST(OpenTraceTest, EachBadInputIsOneLineThatNamesTheFileAndTheReason) {
     const absl::Status status = Replay(path);
     EXPECT_THAT(status, StatusIs(kInvalid, AllOf(StartsWith(path + c.message),
                                                  Not(HasSubstr("\n")))));
-    EXPECT_LT(status.message().size(), path.size() + 600);
+    EXPECT_LT(status.message().size(), path.size() + 700);
   }
 }
 

@@ -70,7 +70,7 @@ TEST(ServeGenLogTest, NamesAnUnknownKeyAndABadFile) {
   const std::string folder = SmallFolder();
   EXPECT_THAT(OpenTrace(folder + ",loops=2"),
               StatusIs(kInvalid, HasSubstr("unknown key 'loops'; the keys of a "
-                                           "ServeGen folder are block_bytes")));
+                                           "ServeGen folder are layout")));
   EXPECT_THAT(
       OpenTrace(WriteServeGenFolder({{"chunk-0-trace.csv", "0,1,1,Cauchy,1,1"},
                                      {"chunk-0-dataset.json", "{}"}})),

@@ -14,6 +14,7 @@ using ::firn::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::Eq;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
@@ -77,6 +78,31 @@ TEST(TraceKeysTest, AWrongValueNamesKeyValueAndWhatWouldBeRight) {
     EXPECT_THAT(keys.Finish(), StatusIs(kInvalid, HasSubstr(c.message)))
         << c.spec;
   }
+}
+
+TEST(TraceKeysTest, AChoiceIsOneOfTheNames) {
+  const TraceSpec spec = SpecOf("f,fruit=pear,drink=beer");
+  TraceKeys keys(spec, "a test");
+  EXPECT_EQ(keys.Choice("fruit", 0, {"apple", "pear"}), 1u);
+  EXPECT_EQ(keys.Choice("absent", 1, {"apple", "pear"}), 1u);
+  EXPECT_EQ(keys.Choice("drink", 0, {"tea", "water"}), 0u);
+  EXPECT_THAT(keys.Finish(),
+              StatusIs(kInvalid, "f: key drink='beer': give tea or water"));
+}
+
+TEST(TraceKeysTest, ARefusedKeyIsAnErrorWhereItIsGivenAndListedOnce) {
+  const TraceSpec given = SpecOf("f,hit=0.5");
+  TraceKeys keys(given, "a test");
+  keys.Real("hit", 0, 0, 1);
+  keys.Refuse("hit", "it means nothing here");
+  EXPECT_THAT(keys.Finish(),
+              StatusIs(kInvalid, "f: key hit='0.5': it means nothing here"));
+  const TraceSpec absent = SpecOf("f,pace=2");
+  TraceKeys others(absent, "a test");
+  others.Real("hit", 0, 0, 1);
+  others.Refuse("hit", "it means nothing here");
+  EXPECT_THAT(others.Finish(), StatusIs(kInvalid, HasSubstr("are hit")));
+  EXPECT_THAT(others.Finish(), StatusIs(kInvalid, Not(HasSubstr("hit, hit"))));
 }
 
 TEST(TraceKeysTest, AListOfTooManyEntriesIsRefused) {
