@@ -11,7 +11,8 @@ namespace firn::bench {
 
 BuddyTier::BuddyTier(uint64_t largest_bytes, GranuleBudget* budget)
     : budget_(budget),
-      chunk_stride_bytes_(std::max(largest_bytes, budget->granule_bytes())) {}
+      chunk_stride_bytes_(2 *
+                          std::max(largest_bytes, budget->granule_bytes())) {}
 
 uint32_t BuddyTier::LeastChunkOrder(uint64_t bytes) const {
   return BuddyArena::OrderFor(std::max(bytes, budget_->granule_bytes()));

@@ -58,7 +58,8 @@ class BuddyTier {
   void CountUnused(uint64_t address, uint64_t bytes);
 
   GranuleBudget* const budget_;
-  // Chunk i is at i times this: room for the largest chunk.
+  // Chunk i is at i times this: room for the largest chunk, and for the buddy
+  // it does not have.
   const uint64_t chunk_stride_bytes_;
   BuddyArena buddies_;
   std::vector<uint32_t> chunk_orders_;

@@ -49,6 +49,19 @@ TEST(TieredPolicyTest, BuddiesEndAtExactly256MiB) {
   EXPECT_EQ(policy.usage().used_bytes, 0u);
 }
 
+TEST(TieredPolicyTest, ChunksOfTheLargestSizeDoNotJoin) {
+  TieredPolicy policy(Options(1024 * kMiB));
+  FIRN_ASSERT_OK_AND_ASSIGN(const uint64_t a, policy.Allocate(256 * kMiB, 0));
+  FIRN_ASSERT_OK_AND_ASSIGN(const uint64_t b, policy.Allocate(200 * kMiB, 0));
+  FIRN_ASSERT_OK(policy.Free(a, 0));
+  FIRN_ASSERT_OK(policy.Free(b, 0));
+  // Each is given back for a block that needs all of the capacity.
+  FIRN_ASSERT_OK_AND_ASSIGN(const uint64_t all,
+                            policy.Allocate(1024 * kMiB, 0));
+  FIRN_ASSERT_OK(policy.Free(all, 0));
+  EXPECT_EQ(policy.usage().held_bytes, 0u);
+}
+
 TEST(TieredPolicyTest, MiddleSizedBlocksAreBuddiesOfAChunk) {
   TieredPolicy policy(Options(1024 * kMiB));
   FIRN_ASSERT_OK_AND_ASSIGN(const uint64_t a, policy.Allocate(5 * kMiB, 0));
