@@ -45,9 +45,7 @@ class WatchedWaits : public DriverWrapper {
 
 class DeviceWaitTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    devices_ = TestDevices();
-  }
+  void SetUp() override { devices_ = TestDevices(); }
   Driver* device(size_t ordinal = 0) {
     return devices_->drivers[ordinal].get();
   }

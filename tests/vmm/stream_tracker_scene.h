@@ -29,9 +29,7 @@ class StreamTrackerScene : public ::testing::Test {
  protected:
   static constexpr DriverResult kOk = DriverResult::kSuccess;
 
-  void SetUp() override {
-    devices_ = TestDevices();
-  }
+  void SetUp() override { devices_ = TestDevices(); }
 
   size_t device_count() const { return devices_->drivers.size(); }
   Driver* device(size_t ordinal = 0) {
