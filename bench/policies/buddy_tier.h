@@ -7,7 +7,8 @@
 // A chunk is a power of two. A block that no chunk has room for gets a new one
 // of 32 MiB; of less, down to the block's own size, where the budget has only
 // less left; of its own size, if that is more, or if other tiers must give
-// memory back for it.
+// memory back for it. All of a chunk is held, so a block of 129 MiB by itself
+// holds 256: what buddies cost.
 
 #ifndef FIRN_BENCH_POLICIES_BUDDY_TIER_H_
 #define FIRN_BENCH_POLICIES_BUDDY_TIER_H_

@@ -4,6 +4,7 @@
 #include "bench/policies/caching_heap.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "bench/policies/size_rounding.h"
 

@@ -28,7 +28,7 @@ void DriverLedger::ChargeRelease(uint64_t granules) {
   calls_.release += granules;
 }
 
-void DriverLedger::ChargeAliases(uint64_t granules) {
+void DriverLedger::ChargeMapRun(uint64_t granules) {
   if (granules == 0) return;
   for (uint64_t i = 0; i < granules; ++i) driver_us_ += model_.Map();
   driver_us_ += model_.SetAccess(granules);
@@ -36,7 +36,7 @@ void DriverLedger::ChargeAliases(uint64_t granules) {
   ++calls_.set_access;
 }
 
-void DriverLedger::ChargeAliasRelease(uint64_t granules) {
+void DriverLedger::ChargeUnmap(uint64_t granules) {
   for (uint64_t i = 0; i < granules; ++i) driver_us_ += model_.Unmap(1);
   calls_.unmap += granules;
 }

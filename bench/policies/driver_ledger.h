@@ -24,11 +24,11 @@ class DriverLedger {
   void ChargeNewRun(uint64_t granules);
   // `granules` granules are unmapped and given back, one by one.
   void ChargeRelease(uint64_t granules);
-  // A run of `granules` adjacent granules is mapped to memory that is there
-  // already, under another address: one map each, one set-access over the run.
-  void ChargeAliases(uint64_t granules);
-  // Such granules are unmapped, one by one; the memory stays.
-  void ChargeAliasRelease(uint64_t granules);
+  // A run of `granules` adjacent granules of address space is mapped to memory
+  // that is there already: one map each, one set-access over the run.
+  void ChargeMapRun(uint64_t granules);
+  // `granules` granules are unmapped, one by one; the memory stays.
+  void ChargeUnmap(uint64_t granules);
 
   // The report of a policy that cannot move: what was charged, and live bytes
   // in whole granules as the least that would hold them.

@@ -5,7 +5,6 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "bench/policies/block_contents.h"
 #include "bench/policies/size_rounding.h"

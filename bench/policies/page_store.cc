@@ -3,6 +3,8 @@
 
 #include "bench/policies/page_store.h"
 
+#include <algorithm>
+
 #include "bench/policies/size_rounding.h"
 
 namespace firn::bench {
@@ -17,8 +19,15 @@ PageStore::PageStore(const PolicyOptions& options, CompactionMode moves)
 
 void PageStore::TakeOwnPages(uint64_t bytes) {
   const uint64_t pages = DivideUp(bytes, page_bytes_);
-  held_pages_ += pages;
-  ledger_.ChargeNewRun(pages);
+  const uint64_t emptied = std::min<uint64_t>(pages, emptied_.size());
+  for (uint64_t i = 0; i < emptied; ++i) {
+    ReturnAddress(emptied_.back().address);
+    emptied_.pop_back();
+  }
+  ledger_.ChargeUnmap(emptied);
+  ledger_.ChargeMapRun(emptied);
+  held_pages_ += pages - emptied;
+  ledger_.ChargeNewRun(pages - emptied);
 }
 
 void PageStore::GiveOwnPages(uint64_t bytes) {
@@ -28,7 +37,10 @@ void PageStore::GiveOwnPages(uint64_t bytes) {
 }
 
 uint64_t PageStore::Place(SizeClass size_class, uint64_t tag) {
-  if (!HasFreeSlot(size_class)) {
+  if (!HasFreeSlot(size_class) && !emptied_.empty()) {
+    slabs_.AddSlab(size_class, emptied_.back());
+    emptied_.pop_back();
+  } else if (!HasFreeSlot(size_class)) {
     const FreeRangeTree::Node lowest = unused_addresses_.FirstFit(page_bytes_);
     const uint64_t address = unused_addresses_.range(lowest).start;
     unused_addresses_.Take(lowest, address, page_bytes_);
@@ -45,11 +57,20 @@ uint64_t PageStore::Free(uint64_t address) {
   return freed.tag;
 }
 
+void PageStore::ReturnAddress(uint64_t address) {
+  unused_addresses_.Give({address, page_bytes_},
+                         unused_addresses_.Around(address));
+}
+
 void PageStore::Release(SlabRun page) {
-  unused_addresses_.Give({page.address, page_bytes_},
-                         unused_addresses_.Around(page.address));
+  ReturnAddress(page.address);
   --held_pages_;
   ledger_.ChargeRelease(1);
+}
+
+void PageStore::ReleaseEmptied() {
+  for (const SlabRun page : emptied_) Release(page);
+  emptied_.clear();
 }
 
 uint64_t PageStore::RecoverablePages() const {
@@ -74,7 +95,7 @@ void PageStore::EmptyCheapestPage(std::vector<SlabHeap::MovedBlock>* moved) {
       least_bytes = bytes;
     }
   }
-  Release(slabs_.EmptySparsestSlab(cheapest, moved));
+  emptied_.push_back(slabs_.EmptySparsestSlab(cheapest, moved));
 }
 
 PolicyUsage PageStore::usage() const {

@@ -27,7 +27,10 @@ class PageStore {
   PageStore(const PolicyOptions& options, CompactionMode moves);
 
   uint64_t page_bytes() const { return page_bytes_; }
-  uint64_t free_pages() const { return capacity_pages_ - held_pages_; }
+  // Pages that a block can have: of capacity not held, and emptied ones.
+  uint64_t free_pages() const {
+    return capacity_pages_ - held_pages_ + emptied_.size();
+  }
   bool NeedsOwnPages(uint64_t bytes) const { return bytes > page_bytes_ / 2; }
 
   // Pages for one block. REQUIRES: so many are free.
@@ -45,13 +48,16 @@ class PageStore {
 
   // How many pages EmptyCheapestPage() could empty, one after another.
   uint64_t RecoverablePages() const;
-  // Of all pages whose blocks fit into other pages of their class, moves the
-  // blocks of the one with the fewest bytes in live blocks, and gives it back.
-  // Appends where the blocks are now. REQUIRES: compaction is not off, and
-  // RecoverablePages() > 0.
+  // Of all pages whose blocks fit into other pages of their class, empties the
+  // one with the fewest live slots by size, and keeps it for the next block
+  // that needs a page: mapped as it is for small blocks, mapped elsewhere for a
+  // block of its own. Appends where its blocks are now. REQUIRES: compaction is
+  // not off, and RecoverablePages() > 0.
   void EmptyCheapestPage(std::vector<SlabHeap::MovedBlock>* moved);
+  // Gives the emptied pages that no block had use for back to the driver.
+  void ReleaseEmptied();
 
-  // used = held: there are no empty pages.
+  // used = held, once ReleaseEmptied() was called: there are no empty pages.
   PolicyUsage usage() const;
   PolicyReport Report(uint64_t live_bytes) const {
     return ledger_.Report(live_bytes, page_bytes_);
@@ -59,6 +65,8 @@ class PageStore {
 
  private:
   void Release(SlabRun page);
+  // Makes the address of a page free for another.
+  void ReturnAddress(uint64_t address);
 
   const uint64_t page_bytes_;
   const uint64_t capacity_pages_;
@@ -66,6 +74,7 @@ class PageStore {
   // Page numbers are used again, lowest first.
   FreeRangeTree unused_addresses_;
   SlabHeap slabs_;
+  std::vector<SlabRun> emptied_;
   uint64_t held_pages_ = 0;
 };
 

@@ -32,6 +32,8 @@ absl::StatusOr<uint64_t> PagedMigratingPolicy::Allocate(uint64_t bytes,
     size_class = SizeClassOf(bytes);
     new_pages = pages_.HasFreeSlot(size_class) ? 0 : 1;
   }
+  const double start_us = SpentUs();
+  const uint64_t emptied_before = pages_emptied_;
   if (!MakeRoom(new_pages)) return NoRoom();
 
   uint64_t number = blocks_.size();
@@ -46,6 +48,9 @@ absl::StatusOr<uint64_t> PagedMigratingPolicy::Allocate(uint64_t bytes,
     pages_.TakeOwnPages(bytes);
   } else {
     blocks_[number].address = pages_.Place(size_class, number + 1);
+  }
+  if (pages_emptied_ != emptied_before) {
+    pause_us_.push_back(SpentUs() - start_us);
   }
   live_bytes_ += bytes;
   return kFirstIdentity + number * kIdentityStride;
@@ -77,31 +82,33 @@ bool PagedMigratingPolicy::MakeRoom(uint64_t pages) {
       pages - pages_.free_pages() > pages_.RecoverablePages()) {
     return false;
   }
-  double pause_us = 0;
-  while (pages > pages_.free_pages()) pause_us += EmptyOnePage();
-  pause_us_.push_back(pause_us);
+  while (pages > pages_.free_pages()) EmptyOnePage();
   return true;
 }
 
 bool PagedMigratingPolicy::IsWasteful() const {
-  return trigger_.IsWasteful(pages_.usage().used_bytes, live_bytes_);
+  const uint64_t recoverable_bytes =
+      pages_.RecoverablePages() * pages_.page_bytes();
+  return trigger_.IsWasteful(live_bytes_ + recoverable_bytes, live_bytes_);
 }
 
 absl::Status PagedMigratingPolicy::Tick(int64_t /*time_us*/) {
-  if (compaction_ != CompactionMode::kBackground || !IsWasteful() ||
-      pages_.RecoverablePages() == 0) {
+  if (compaction_ != CompactionMode::kBackground || !trigger_.Tick() ||
+      !IsWasteful()) {
     return absl::OkStatus();
   }
-  double pause_us = 0;
+  const double start_us = SpentUs();
+  const uint64_t emptied_before = pages_emptied_;
   do {
-    pause_us += EmptyOnePage();
-  } while (IsWasteful() && pages_.RecoverablePages() > 0);
-  pause_us_.push_back(pause_us);
+    EmptyOnePage();
+  } while (IsWasteful());
+  pages_.ReleaseEmptied();
+  trigger_.PassDone(pages_emptied_ - emptied_before);
+  pause_us_.push_back(SpentUs() - start_us);
   return absl::OkStatus();
 }
 
-double PagedMigratingPolicy::EmptyOnePage() {
-  const double start_us = DriverUs();
+void PagedMigratingPolicy::EmptyOnePage() {
   moved_.clear();
   pages_.EmptyCheapestPage(&moved_);
   uint64_t bytes = 0;
@@ -111,8 +118,8 @@ double PagedMigratingPolicy::EmptyOnePage() {
     bytes += block.bytes;
   }
   bytes_copied_ += bytes;
+  copies_us_ += copy_cost_.Copy(bytes);
   ++pages_emptied_;
-  return DriverUs() - start_us + copy_cost_.Copy(bytes);
 }
 
 PolicyReport PagedMigratingPolicy::Report() {

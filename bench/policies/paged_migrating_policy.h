@@ -9,14 +9,16 @@
 // A page is emptied by moving its blocks to the fullest other pages of its
 // class, whenever these have enough free slots: after that a class of n blocks,
 // k to a page, has ceil(n / k) pages. Of the pages that can be emptied, over
-// all classes, the one with the fewest bytes in live blocks comes first. The
-// compaction mode says when:
+// all classes, the one whose live slots come to the fewest bytes comes first.
+// The compaction mode says when:
 //   off         never: the policy is `paged`
 //   on_demand   when an allocation lacks pages, and then only as many as it
-//               lacks, and only if that many can be emptied
-//   background  also after each event that leaves more waste than the pool's
-//               own background passes tolerate (BackgroundTrigger), until there
-//               is no more than that
+//               lacks, and only if that many can be emptied; they become the
+//               block's own without going through the driver's hands
+//   background  also at the rhythm of the pool's own background passes
+//               (BackgroundTrigger), when what emptying pages would give back
+//               is more than these tolerate, until it is not. What rounding to
+//               slots and pages wastes no move can give back: it does not count
 // The copies of one page are one launch of a kernel that copies a list of
 // blocks, charged for its bytes; what the tables cost to rewrite is not.
 
@@ -57,20 +59,24 @@ class PagedMigratingPolicy : public Policy {
 
   // Empties pages until `pages` are free; false if that cannot be.
   bool MakeRoom(uint64_t pages);
-  // Empties one page; returns what it cost in microseconds.
-  double EmptyOnePage();
+  // Empties one page.
+  void EmptyOnePage();
   bool IsWasteful() const;
-  double DriverUs() const { return pages_.Report(0).driver_us_modelled; }
+  // What has been spent in the driver and on copies.
+  double SpentUs() const {
+    return pages_.Report(0).driver_us_modelled + copies_us_;
+  }
 
   const CompactionMode compaction_;
   PageStore pages_;  // the tags are 1 + the number of the block
   CostModel copy_cost_;
-  const BackgroundTrigger trigger_;
+  BackgroundTrigger trigger_;
   // By number, which an identity is made of.
   std::vector<Block> blocks_;
   std::vector<uint64_t> unused_blocks_;
   uint64_t live_bytes_ = 0;
   uint64_t bytes_copied_ = 0;
+  double copies_us_ = 0;
   uint64_t pages_emptied_ = 0;
   std::vector<double> pause_us_;
   std::vector<SlabHeap::MovedBlock> moved_;  // kept for its memory

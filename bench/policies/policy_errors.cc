@@ -3,7 +3,6 @@
 
 #include "bench/policies/policy_errors.h"
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 namespace firn::bench {

@@ -41,18 +41,22 @@ absl::StatusOr<uint64_t> SizeHashPolicy::Allocate(uint64_t bytes,
                                                   uint32_t /*stream*/) {
   if (bytes > capacity_bytes_) return NoRoom();
   const uint64_t block_bytes = RoundUp(bytes, kBlockAlignmentBytes);
+  if (block_bytes > capacity_bytes_ - live_block_bytes_) return NoRoom();
   const absl::optional<uint64_t> address = Place(block_bytes);
   if (!address.has_value()) return NoRoom();
   extent_.GrowTo(*address + block_bytes);
   blocks_.emplace(*address, bytes);
   live_bytes_ += bytes;
+  live_block_bytes_ += block_bytes;
   return *address;
 }
 
 absl::Status SizeHashPolicy::Free(uint64_t address, uint32_t /*stream*/) {
   const auto block = blocks_.find(address);
   if (block == blocks_.end()) return NotABlock(address);
-  bins_.Push({address, RoundUp(block->second, kBlockAlignmentBytes)});
+  const uint64_t block_bytes = RoundUp(block->second, kBlockAlignmentBytes);
+  bins_.Push({address, block_bytes});
+  live_block_bytes_ -= block_bytes;
   live_bytes_ -= block->second;
   blocks_.erase(block);
   return absl::OkStatus();

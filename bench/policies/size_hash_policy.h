@@ -12,8 +12,9 @@
 //      bottom, the rest stays a free range;
 //   4. else, all blocks of all bins are taken out of them and joined with their
 //      free neighbours to such ranges, and 3 is tried again.
-// Every block freed is joined at most once, so a request costs O(log n) over
-// time, in a device that is too small, too.
+// A request for more than all that is free is refused first, and changes
+// nothing. Every block freed is joined at most once, so a request costs
+// O(log n) over time, in a device that is too small, too.
 
 #ifndef FIRN_BENCH_POLICIES_SIZE_HASH_POLICY_H_
 #define FIRN_BENCH_POLICIES_SIZE_HASH_POLICY_H_
@@ -57,6 +58,7 @@ class SizeHashPolicy : public Policy {
   // Requested bytes by address.
   absl::flat_hash_map<uint64_t, uint64_t> blocks_;
   uint64_t live_bytes_ = 0;
+  uint64_t live_block_bytes_ = 0;  // as rounded up
 };
 
 }  // namespace firn::bench

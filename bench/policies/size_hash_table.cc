@@ -74,15 +74,15 @@ absl::optional<uint64_t> SizeHashTable::Pop(uint64_t bytes) {
 std::vector<FreeRange> SizeHashTable::Drain() {
   std::vector<FreeRange> drained;
   drained.reserve(blocks_count_);
-  for (uint32_t& bucket : buckets_) {
+  for (const uint32_t bucket : buckets_) {
     for (uint32_t bin = bucket; bin != kNone; bin = bins_[bin].next_bin) {
       for (uint32_t node = bins_[bin].first_block; node != kNone;
            node = blocks_[node].next_block) {
         drained.push_back({blocks_[node].start, bins_[bin].bytes});
       }
     }
-    bucket = kNone;
   }
+  buckets_.assign(kFirstBuckets, kNone);
   bins_.clear();
   unused_bins_.clear();
   blocks_.clear();

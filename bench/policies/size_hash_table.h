@@ -28,7 +28,8 @@ class SizeHashTable {
   void Push(FreeRange block);
   // The start of the block of exactly `bytes` that came last.
   absl::optional<uint64_t> Pop(uint64_t bytes);
-  // Takes all blocks out, in no order that means anything.
+  // Takes all blocks out, in no order that means anything; leaves as few
+  // buckets as at first, so that the next time costs no more than what came.
   std::vector<FreeRange> Drain();
 
   uint64_t buckets() const { return buckets_.size(); }

@@ -61,7 +61,7 @@ StitchedRanges::Range StitchedRanges::Stitch(std::vector<uint64_t> chunks,
     if (chunk >= aliases_.size()) aliases_.resize(chunk + 1);
     aliases_[chunk].push_back(range);
   }
-  ledger_->ChargeAliases(chunks.size());
+  ledger_->ChargeMapRun(chunks.size());
   mapped_chunks_ += chunks.size();
   ++count_;
   entry.chunks = std::move(chunks);
@@ -140,7 +140,7 @@ void StitchedRanges::Remove(Range range) {
   Entry& entry = entries_[range];
   if (IsReady(entry)) ready_.erase(KeyOf(range));
   for (const uint64_t chunk : entry.chunks) ForgetAlias(chunk, range);
-  ledger_->ChargeAliasRelease(entry.chunks.size());
+  ledger_->ChargeUnmap(entry.chunks.size());
   mapped_chunks_ -= entry.chunks.size();
   --count_;
   addresses_.Give({entry.address, entry.address_chunks},
@@ -158,7 +158,7 @@ void StitchedRanges::Truncate(Range range) {
   entry.chunks.resize(entry.used_chunks);
   // Those in use are not free.
   entry.free_chunks = 0;
-  ledger_->ChargeAliasRelease(removed);
+  ledger_->ChargeUnmap(removed);
   mapped_chunks_ -= removed;
 }
 

@@ -27,6 +27,8 @@ StitchingPolicy::StitchingPolicy(const PolicyOptions& options,
           std::min(options.capacity_bytes, kLargestRequestBytes) /
           options.granule_bytes),
       options_(stitching),
+      most_stitched_chunks_(std::min(stitching.most_stitched_chunks,
+                                     capacity_granules_ * 25 / 2)),
       ledger_(options.cost),
       small_(kSmallBase, options.granule_bytes, CachingOptions(), &ledger_),
       ranges_(&ledger_) {}
@@ -136,7 +138,7 @@ uint64_t StitchingPolicy::Stitch(uint64_t chunks, uint64_t new_chunks,
   }
   const StitchedRanges::Range range =
       ranges_.Stitch(std::move(stitched), stream);
-  ranges_.ShrinkTo(options_.most_stitched_chunks);
+  ranges_.ShrinkTo(most_stitched_chunks_);
   const uint64_t address =
       kStitchedBase + ranges_.address(range) * granule_bytes_;
   blocks_[address].range = range;

@@ -53,8 +53,9 @@ struct StitchingOptions {
   // which also creates at least 20 MiB at a time; here it is always as much as
   // is needed.
   bool tops_up = true;
-  // autoGC: most chunks mapped by stitched ranges that could be unmapped; the
-  // original's default, 1000 GiB in chunks of 2 MiB.
+  // autoGC: stitched ranges not in use are unmapped while all of them map more
+  // chunks than this, the original's default of 1000 GiB in chunks of 2 MiB, or
+  // than 12.5 times the capacity, which that is of a device of 80 GiB.
   uint64_t most_stitched_chunks = 512000;
 };
 
@@ -94,6 +95,7 @@ class StitchingPolicy : public Policy {
   const uint64_t granule_bytes_;
   const uint64_t capacity_granules_;
   const StitchingOptions options_;
+  const uint64_t most_stitched_chunks_;
   DriverLedger ledger_;
   CachingHeap small_;
   PrimitiveBlocks primitives_;

@@ -38,8 +38,8 @@ TEST(DriverLedgerTest, AReleaseIsAnUnmapAndAReleasePerGranule) {
 
 TEST(DriverLedgerTest, ASecondMappingIsAMapPerGranuleAndOneAccessCall) {
   DriverLedger ledger(CostProfile::kFast);
-  ledger.ChargeAliases(3);
-  ledger.ChargeAliasRelease(2);
+  ledger.ChargeMapRun(3);
+  ledger.ChargeUnmap(2);
   const PolicyReport report = ledger.Report(1, 512);
   EXPECT_EQ(report.driver_calls.create, 0u);
   EXPECT_EQ(report.driver_calls.map, 3u);
@@ -56,8 +56,8 @@ TEST(DriverLedgerTest, NothingCostsNothing) {
   DriverLedger ledger(CostProfile::kA100);
   ledger.ChargeNewRun(0);
   ledger.ChargeRelease(0);
-  ledger.ChargeAliases(0);
-  ledger.ChargeAliasRelease(0);
+  ledger.ChargeMapRun(0);
+  ledger.ChargeUnmap(0);
   const PolicyReport report = ledger.Report(1, 512);
   EXPECT_EQ(report.driver_calls.set_access, 0u);
   EXPECT_EQ(report.driver_us_modelled, 0);

@@ -115,5 +115,17 @@ TEST(SizeHashPolicyTest, RefusesToFreeWhatIsNoBlock) {
   EXPECT_THAT(policy.Free(0, 0), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
+TEST(SizeHashPolicyTest, ARequestBeyondAllThatIsFreeChangesNothing) {
+  SizeHashPolicy policy(Options(2 * kMiB));
+  FIRN_ASSERT_OK(policy.Allocate(1 * kMiB, 0));
+  FIRN_ASSERT_OK_AND_ASSIGN(const uint64_t block, policy.Allocate(512, 0));
+  FIRN_ASSERT_OK(policy.Free(block, 0));
+  EXPECT_THAT(policy.Allocate(1 * kMiB + 1, 0),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+  // The bin still has its block, and the end is still untouched.
+  EXPECT_THAT(policy.Allocate(512, 0), IsOkAndHolds(block));
+  EXPECT_THAT(policy.Allocate(1024, 0), IsOkAndHolds(block + 512));
+}
+
 }  // namespace
 }  // namespace firn::bench
