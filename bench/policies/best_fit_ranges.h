@@ -12,6 +12,7 @@
 
 #include "absl/container/btree_map.h"
 #include "absl/container/btree_set.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
 #include "bench/policies/free_range_tree.h"
 
@@ -20,6 +21,8 @@ namespace firn::bench {
 // Thread safety: none.
 class BestFitRanges {
  public:
+  static constexpr absl::string_view kPolicyName = "best_fit";
+
   // The bottom `bytes` of the shortest range that is long enough, of several
   // the lowest; none if no range is. REQUIRES: `bytes` is not 0.
   absl::optional<uint64_t> Take(uint64_t bytes);

@@ -3,12 +3,11 @@
 
 #include "bench/policies/caching_policy.h"
 
-#include <map>
-#include <random>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
+#include "tests/bench/policies/policy_testing.h"
 #include "tests/support/status_matchers.h"
 
 namespace firn::bench {
@@ -16,17 +15,6 @@ namespace {
 
 using ::firn::testing::IsOkAndHolds;
 using ::firn::testing::StatusIs;
-
-constexpr uint64_t kKiB = 1024;
-constexpr uint64_t kMiB = 1024 * kKiB;
-
-PolicyOptions Options(uint64_t capacity_bytes,
-                      CostProfile cost = CostProfile::kA100) {
-  PolicyOptions options;
-  options.capacity_bytes = capacity_bytes;
-  options.cost = cost;
-  return options;
-}
 
 // Allocates and frees: leaves a segment in the cache.
 void Cache(CachingPolicy* policy, uint64_t bytes, uint32_t stream = 0) {
@@ -278,7 +266,7 @@ TEST(CachingPolicyTest, PowerTwoDivisionsLetUnequalRequestsShareABlock) {
 }
 
 TEST(CachingPolicyTest, ASegmentIsChargedAsARunOfGranules) {
-  CachingPolicy policy(Options(24 * kMiB, CostProfile::kFast));
+  CachingPolicy policy(Options(24 * kMiB));
   Cache(&policy, 2 * kMiB);               // 10 granules
   FIRN_ASSERT_OK(policy.Allocate(1, 0));  // 1
   // 12 granules: the free ones have to go, the small one's stays.
@@ -316,48 +304,12 @@ class RandomCachingPolicyTest
 TEST_P(RandomCachingPolicyTest, KeepsBlocksApartAndReleasesAllInTheEnd) {
   constexpr uint64_t kCapacity = 256 * kMiB;
   CachingPolicy policy(Options(kCapacity), GetParam());
-  std::map<uint64_t, uint64_t> blocks;  // bytes by address
-  uint64_t live_bytes = 0;
-  uint64_t failed = 0;
-  std::mt19937_64 random(7);
-  for (int i = 0; i < 30000; ++i) {
-    const auto stream = static_cast<uint32_t>(random() % 3);
-    if (blocks.empty() || random() % 100 < 52) {
-      const uint64_t bytes = 1 + random() % (uint64_t{1} << (random() % 27));
-      const absl::StatusOr<uint64_t> address = policy.Allocate(bytes, stream);
-      if (!address.ok()) {
-        ASSERT_THAT(address.status(),
-                    StatusIs(absl::StatusCode::kResourceExhausted));
-        ++failed;
-        continue;
-      }
-      const auto [block, is_new] = blocks.emplace(*address, bytes);
-      ASSERT_TRUE(is_new);
-      if (const auto next = std::next(block); next != blocks.end()) {
-        ASSERT_LE(*address + bytes, next->first);
-      }
-      if (block != blocks.begin()) {
-        const auto previous = std::prev(block);
-        ASSERT_LE(previous->first + previous->second, *address);
-      }
-      live_bytes += bytes;
-    } else {
-      auto block = blocks.begin();
-      std::advance(block, random() % blocks.size());
-      FIRN_ASSERT_OK(policy.Free(block->first, stream));
-      live_bytes -= block->second;
-      blocks.erase(block);
-    }
-    const PolicyUsage usage = policy.usage();
-    ASSERT_GE(usage.used_bytes, live_bytes);
-    ASSERT_GE(usage.held_bytes, usage.used_bytes);
-    ASSERT_LE(usage.held_bytes, kCapacity);
-    ASSERT_EQ(blocks.empty(), usage.used_bytes == 0);
-  }
-  EXPECT_GT(failed, 0u);
-  for (const auto& [address, bytes] : blocks) {
-    FIRN_ASSERT_OK(policy.Free(address, 0));
-  }
+  RandomBlocks run;
+  run.seed = 7;
+  run.steps = 30'000;
+  run.streams = 3;
+  run.capacity_bytes = kCapacity;
+  ASSERT_NO_FATAL_FAILURE(RunRandomBlocks(run, &policy));
   EXPECT_EQ(policy.usage().used_bytes, 0u);
   // Nothing stands in the way of a block as large as the device.
   FIRN_ASSERT_OK(policy.Allocate(kCapacity, 9));

@@ -1,9 +1,8 @@
 // Copyright 2026 The firn Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "bench/policies/free_list_policy.h"
-
 #include "absl/status/status.h"
+#include "bench/policies/arena_policy.h"
 #include "gtest/gtest.h"
 #include "tests/support/status_matchers.h"
 

@@ -3,15 +3,14 @@
 
 #include "bench/policies/make_policy.h"
 
-#include <map>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/bench/policies/policy_testing.h"
 #include "tests/support/status_matchers.h"
 
 namespace firn::bench {
@@ -86,51 +85,14 @@ TEST_P(AnyPolicyTest, KeepsLiveBlocksApartAndItsBooksStraight) {
   constexpr uint64_t kCapacityGranules = 64;
   const std::unique_ptr<Policy> policy = Make(kCapacityGranules);
   ASSERT_NE(policy, nullptr);
-  std::map<uint64_t, uint64_t> blocks;  // bytes by address
-  uint64_t live_bytes = 0;
-  uint64_t failed = 0;
-  std::mt19937_64 random(3);
-  for (int i = 0; i < 20000; ++i) {
-    const auto stream = static_cast<uint32_t>(random() % 2);
-    if (blocks.empty() || random() % 100 < 55) {
-      const uint64_t bytes = 1 + random() % (uint64_t{1} << (random() % 24));
-      absl::StatusOr<uint64_t> address = policy->Allocate(bytes, stream);
-      if (!address.ok()) {
-        ASSERT_THAT(address.status(),
-                    StatusIs(absl::StatusCode::kResourceExhausted));
-        ++failed;
-        continue;
-      }
-      const auto [block, is_new] = blocks.emplace(*address, bytes);
-      ASSERT_TRUE(is_new);
-      // The addresses of ideal, and of whole pages, are mere numbers.
-      if (GetParam() != "ideal" && *address < (uint64_t{1} << 62)) {
-        if (const auto next = std::next(block); next != blocks.end()) {
-          ASSERT_LE(*address + bytes, next->first);
-        }
-        if (block != blocks.begin()) {
-          const auto previous = std::prev(block);
-          ASSERT_LE(previous->first + previous->second, *address);
-        }
-      }
-      live_bytes += bytes;
-    } else {
-      auto block = blocks.begin();
-      std::advance(block, random() % blocks.size());
-      FIRN_ASSERT_OK(policy->Free(block->first, stream));
-      live_bytes -= block->second;
-      blocks.erase(block);
-    }
-    const PolicyUsage usage = policy->usage();
-    ASSERT_GE(usage.used_bytes, live_bytes);
-    ASSERT_GE(usage.held_bytes, usage.used_bytes);
-    ASSERT_LE(usage.held_bytes, kCapacityGranules * kGranule);
-    ASSERT_EQ(usage.used_bytes % kGranule, 0u);
-  }
-  EXPECT_GT(failed, 0u);
-  for (const auto& [address, bytes] : blocks) {
-    FIRN_ASSERT_OK(policy->Free(address, 0));
-  }
+  RandomBlocks run;
+  run.seed = 3;
+  run.allocate_percent = 55;
+  run.most_bytes_log2 = 23;
+  run.capacity_bytes = kCapacityGranules * kGranule;
+  // The addresses of ideal, and of whole pages, are mere numbers.
+  run.addresses_end = GetParam() == "ideal" ? 0 : uint64_t{1} << 62;
+  ASSERT_NO_FATAL_FAILURE(RunRandomBlocks(run, policy.get()));
   if (!IsArena()) {
     EXPECT_EQ(policy->usage().used_bytes, 0u);
   }

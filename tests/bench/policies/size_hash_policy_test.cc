@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
+#include "tests/bench/policies/policy_testing.h"
 #include "tests/support/status_matchers.h"
 
 namespace firn::bench {
@@ -12,16 +13,6 @@ namespace {
 
 using ::firn::testing::IsOkAndHolds;
 using ::firn::testing::StatusIs;
-
-constexpr uint64_t kKiB = 1024;
-constexpr uint64_t kMiB = 1024 * kKiB;
-
-PolicyOptions Options(uint64_t capacity_bytes) {
-  PolicyOptions options;
-  options.capacity_bytes = capacity_bytes;
-  options.cost = CostProfile::kFast;
-  return options;
-}
 
 TEST(SizeHashPolicyTest, ReusesABlockOfTheSameRoundedSizeOnly) {
   SizeHashPolicy policy(Options(64 * kMiB));
