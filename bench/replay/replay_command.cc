@@ -11,6 +11,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "bench/policies/make_policy.h"
@@ -33,6 +35,20 @@ int ExitStatusOf(const absl::Status& status) {
   return absl::IsInvalidArgument(status) || absl::IsNotFound(status)
              ? kExitBadInput
              : kExitFailure;
+}
+
+// `message` with its control characters escaped: it may hold a path, and paths
+// may hold anything.
+std::string OnOneLine(absl::string_view message) {
+  std::string line;
+  for (const char c : message) {
+    if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) {
+      absl::StrAppend(&line, absl::CHexEscape(absl::string_view(&c, 1)));
+    } else {
+      line.push_back(c);
+    }
+  }
+  return line;
 }
 
 double MultipleOfPeak(uint64_t capacity_bytes, const TraceSummary& summary) {
@@ -127,6 +143,10 @@ absl::StatusOr<ReplayResult> RunFlags(const ReplayFlags& flags,
                                       ProgressLine* progress) {
   absl::StatusOr<std::unique_ptr<TraceSource>> trace = OpenTrace(flags.trace);
   if (!trace.ok()) return trace.status();
+  if (!flags.export_rmm.empty()) {
+    absl::Status target = CheckExportTarget(flags.trace, flags.export_rmm);
+    if (!target.ok()) return target;
+  }
   absl::StatusOr<TraceSummary> summary = SummarizeTrace(trace->get());
   if (!summary.ok()) return summary.status();
   if (summary->peak_live_bytes > kLargestCapacityBytes) {
@@ -152,7 +172,7 @@ int RunReplayCommand(absl::Span<const absl::string_view> args,
                      std::ostream& out, std::ostream& err, bool show_progress) {
   const auto start = std::chrono::steady_clock::now();
   const auto fail = [&err](const absl::Status& status) {
-    err << "firn_replay: " << status.message() << "\n";
+    err << "firn_replay: " << OnOneLine(status.message()) << "\n";
     return ExitStatusOf(status);
   };
   absl::StatusOr<ReplayFlags> flags = ParseReplayFlags(args);

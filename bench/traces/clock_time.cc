@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -13,7 +14,7 @@
 namespace firn::bench {
 namespace {
 
-// Takes 1 to `most_digits` digits (at most 9) off the front of `text`.
+// Takes 1 to `most_digits` digits (at most 18) off the front of `text`.
 bool TakeDigits(absl::string_view* text, size_t most_digits, int64_t* value) {
   size_t count = 0;
   *value = 0;
@@ -47,11 +48,12 @@ bool TakeFraction(absl::string_view* text, int64_t* us) {
   return count > 0;
 }
 
+// False also where the time is beyond 64 bits.
 bool TakeClock(absl::string_view* text, int64_t* us) {
   int64_t hours = 0;
   int64_t minutes = 0;
   int64_t seconds = 0;
-  if (!TakeDigits(text, 6, &hours) || !TakeChar(text, ':') ||
+  if (!TakeDigits(text, 18, &hours) || !TakeChar(text, ':') ||
       !TakeDigits(text, 2, &minutes) || minutes > 59 || !TakeChar(text, ':') ||
       !TakeDigits(text, 2, &seconds) || seconds > 60) {
     return false;
@@ -62,9 +64,19 @@ bool TakeClock(absl::string_view* text, int64_t* us) {
   } else if (TakeChar(text, ':')) {
     if (!TakeDigits(text, 6, &fraction_us)) return false;
   }
-  *us = hours * kUsPerHour + (minutes * 60 + seconds) * kUsPerSecond +
-        fraction_us;
+  const int64_t in_hour_us =
+      (minutes * 60 + seconds) * kUsPerSecond + fraction_us;
+  constexpr int64_t kMaxUs = std::numeric_limits<int64_t>::max();
+  if (hours > (kMaxUs - in_hour_us) / kUsPerHour) return false;
+  *us = hours * kUsPerHour + in_hour_us;
   return true;
+}
+
+int64_t DaysInMonth(int64_t year, int64_t month) {
+  if (month == 2) {
+    return (year % 4 == 0 && year % 100 != 0) || year % 400 == 0 ? 29 : 28;
+  }
+  return month == 4 || month == 6 || month == 9 || month == 11 ? 30 : 31;
 }
 
 // Days of the Gregorian calendar since 1970-01-01. Years begin in March here,
@@ -83,8 +95,9 @@ bool TakeDateTime(absl::string_view* text, int64_t* us) {
   if (!TakeDigits(text, 4, &year) || year < 1 || !TakeChar(text, '-') ||
       !TakeDigits(text, 2, &month) || month < 1 || month > 12 ||
       !TakeChar(text, '-') || !TakeDigits(text, 2, &day) || day < 1 ||
-      day > 31 || !(TakeChar(text, ' ') || TakeChar(text, 'T')) ||
-      !TakeClock(text, us)) {
+      day > DaysInMonth(year, month) ||
+      !(TakeChar(text, ' ') || TakeChar(text, 'T')) || !TakeClock(text, us) ||
+      *us >= kUsPerDay + kUsPerSecond) {
     return false;
   }
   *us += DaysSinceEpoch(year, month, day) * kUsPerDay;

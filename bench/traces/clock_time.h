@@ -18,11 +18,12 @@ inline constexpr int64_t kUsPerHour = 3600 * kUsPerSecond;
 inline constexpr int64_t kUsPerDay = 24 * kUsPerHour;
 
 // H:M:S, with a fraction after '.' or with microseconds after a third ':' (as
-// older RMM logs have it). Hours may exceed 23.
+// older RMM logs have it). Hours may exceed 23, up
+// to what fits 64 bits in microseconds.
 absl::StatusOr<int64_t> ParseClockTime(absl::string_view text);
 
 // "YYYY-MM-DD H:M:S.f" (or a T between), which may end in Z or +HH:MM, since
-// 1970.
+// 1970. The day must exist; the time of day is less than 24:00:01.
 absl::StatusOr<int64_t> ParseDateTime(absl::string_view text);
 
 }  // namespace firn::bench

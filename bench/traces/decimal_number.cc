@@ -15,7 +15,9 @@ namespace firn::bench {
 absl::StatusOr<double> ParseDecimal(absl::string_view text, double most) {
   if (text.empty()) return absl::InvalidArgumentError("empty");
   double number = 0;
-  if (!absl::SimpleAtod(text, &number) || std::isnan(number)) {
+  // SimpleAtod also reads hexadecimal numbers, which have an x.
+  if (text.find_first_of("xX") != absl::string_view::npos ||
+      !absl::SimpleAtod(text, &number) || std::isnan(number)) {
     return absl::InvalidArgumentError(
         absl::StrCat(Quoted(text), " is not a number"));
   }

@@ -1,7 +1,8 @@
 // Copyright 2026 The firn Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The traces that are made up: gen:NAME.
+// The traces that are made up: gen:NAME. All take the key seed; those that draw
+// nothing at random ignore it.
 
 #ifndef FIRN_BENCH_TRACES_GENERATORS_H_
 #define FIRN_BENCH_TRACES_GENERATORS_H_

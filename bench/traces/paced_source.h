@@ -7,6 +7,7 @@
 #define FIRN_BENCH_TRACES_PACED_SOURCE_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -28,6 +29,11 @@ class PacedSource : public ChunkedSource {
 
   BlockRef Take(uint64_t bytes) { return {EmitAllocate(Tick(), bytes), bytes}; }
   void Give(const BlockRef& block) { EmitFree(Tick(), block.id, block.bytes); }
+  // Leaves none in `blocks`.
+  void GiveInOrder(std::vector<BlockRef>* blocks) {
+    for (const BlockRef& block : *blocks) Give(block);
+    blocks->clear();
+  }
   void Probe() { EmitProbe(Tick()); }
 
   // When the next event happens.

@@ -29,6 +29,7 @@ absl::StatusOr<std::unique_ptr<TraceSource>> Periodic::Open(
       keys.ByteList("block_bytes", options.block_bytes, kMost);
   options.periods = keys.CountList("period", options.periods, 1, 1'000'000);
   options.refill_bytes = keys.Bytes("refill", options.refill_bytes, 1, kMost);
+  keys.UnusedSeed();
   if (absl::Status status = keys.Finish(); !status.ok()) return status;
   const uint64_t largest = std::max(
       options.refill_bytes, *std::max_element(options.block_bytes.begin(),
@@ -41,6 +42,10 @@ absl::StatusOr<std::unique_ptr<TraceSource>> Periodic::Open(
       *std::min_element(options.block_bytes.begin(), options.block_bytes.end());
   absl::Status status =
       CheckBlockLimit(spec.path, options.live_bytes, "block_bytes", smallest);
+  if (status.ok()) {
+    status = CheckBlockLimit(spec.path, options.live_bytes, "refill",
+                             options.refill_bytes);
+  }
   if (!status.ok()) return status;
   return std::make_unique<Periodic>(spec.text, options);
 }
@@ -62,7 +67,7 @@ absl::StatusOr<bool> Periodic::FillChunk() {
       part_ = Part::kFree;
       break;
     case Part::kFree:
-      FreeAll();
+      GiveInOrder(&live_);
       part_ = Part::kFill;
       ++round_;
       break;
@@ -96,11 +101,6 @@ void Periodic::Refill() {
     live_.push_back(Take(options_.refill_bytes));
   }
   Probe();
-}
-
-void Periodic::FreeAll() {
-  for (const BlockRef& block : live_) Give(block);
-  live_.clear();
 }
 
 absl::Status Periodic::Restart() {

@@ -8,7 +8,7 @@
 // `live_bytes` with blocks of the size; free all but every P-th of them, in
 // order of allocation; probe; allocate blocks of `refill_bytes` while live
 // memory stays within `live_bytes`; probe; free everything, in order of
-// allocation. One event every 10 us.
+// allocation. One event every 10 us. Nothing is drawn.
 
 #ifndef FIRN_BENCH_TRACES_PERIODIC_H_
 #define FIRN_BENCH_TRACES_PERIODIC_H_
@@ -40,7 +40,7 @@ class Periodic : public PacedSource {
  public:
   Periodic(absl::string_view name, const PeriodicOptions& options);
 
-  // Keys: live, block_bytes, period, refill.
+  // Keys: live, block_bytes, period, refill; seed, which changes nothing.
   static absl::StatusOr<std::unique_ptr<TraceSource>> Open(
       const TraceSpec& spec);
 
@@ -54,7 +54,6 @@ class Periodic : public PacedSource {
   void Fill(uint64_t block_bytes);
   void DieOff(uint64_t period);
   void Refill();
-  void FreeAll();
 
   const PeriodicOptions options_;
   size_t round_ = 0;

@@ -4,6 +4,7 @@
 #include "bench/traces/rmm_log.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -16,6 +17,9 @@ namespace firn::bench {
 namespace {
 
 enum Column : size_t { kThread, kTime, kAction, kPointer, kSize, kStream };
+
+// After midnight, a row of so shortly before it is late, not nearly a day on.
+constexpr int64_t kLatestRowUs = 60 * kUsPerSecond;
 
 std::vector<std::string> Columns() {
   return {"Thread", "Time", "Action", "Pointer", "Size", "Stream"};
@@ -79,16 +83,21 @@ absl::StatusOr<bool> RmmLog::ReadRow(TraceEvent* event) {
     return rows_.FieldError(kStream, stream.status().message());
   }
   if (fails && *bytes > 0) return false;
-  event->stream = streams_.NumberOf(*stream);
-  event->thread = threads_.NumberOf(*thread);
   event->time_us = time_us_;
   event->bytes = *bytes;
+  absl::StatusOr<bool> filled = true;
   if (fails) {
     event->kind = TraceEventKind::kProbe;
     event->id = 0;
-    return true;
+  } else {
+    filled =
+        allocates ? ReadAllocate(*pointer, event) : ReadFree(*pointer, event);
   }
-  return allocates ? ReadAllocate(*pointer, event) : ReadFree(*pointer, event);
+  if (!filled.ok() || !*filled) return filled;
+  // A row that is passed over takes no number, as an exported trace lacks it.
+  event->stream = streams_.NumberOf(*stream);
+  event->thread = threads_.NumberOf(*thread);
+  return true;
 }
 
 absl::StatusOr<bool> RmmLog::ReadAllocate(uint64_t pointer, TraceEvent* event) {
@@ -136,11 +145,17 @@ absl::Status RmmLog::AdvanceClock() {
     started_ = true;
     start_us_ = clock_us_ = *clock_us;
   }
+  const int64_t late_us = clock_us_ + kUsPerDay - *clock_us;
   if (*clock_us < clock_us_ - kUsPerDay / 2) {
     days_us_ += kUsPerDay;
     clock_us_ = *clock_us;
+  } else if (days_us_ > 0 && late_us > 0 && late_us <= kLatestRowUs) {
+    return absl::OkStatus();  // a late row of the day before
   }
   clock_us_ = std::max(clock_us_, *clock_us);
+  if (days_us_ > std::numeric_limits<int64_t>::max() - clock_us_) {
+    return rows_.FieldError(kTime, "beyond 64 bits of microseconds");
+  }
   time_us_ = std::max(time_us_, days_us_ + clock_us_ - start_us_);
   return absl::OkStatus();
 }

@@ -14,8 +14,10 @@
 //
 // Time starts at 0 with the first row. Threads log out of order, so time that
 // falls a little stands still instead; a fall of more than 12 hours is a new
-// day. Streams and threads are numbered in the order in which they are met,
-// with 0 for the default stream. The log of one device is expected.
+// day, and for a row of the last minute before it that comes after it time
+// stands still, too. Hours may rise beyond 24. Streams and threads are numbered
+// in the order in which events name them, with 0 for the default stream. The
+// log of one device is expected.
 
 #ifndef FIRN_BENCH_TRACES_RMM_LOG_H_
 #define FIRN_BENCH_TRACES_RMM_LOG_H_
@@ -35,7 +37,8 @@
 
 namespace firn::bench {
 
-// Thread safety: none. Memory grows with the live blocks alone.
+// Thread safety: none. Memory grows with the live blocks, and with the number
+// of different streams and threads.
 class RmmLog : public TraceSource {
  public:
   // Whether a file whose first line has these fields is meant to be one: at
@@ -66,7 +69,7 @@ class RmmLog : public TraceSource {
   HandleNumbers threads_;
   bool started_ = false;
   int64_t start_us_ = 0;  // time of day of the first row
-  int64_t clock_us_ = 0;  // latest time of day met
+  int64_t clock_us_ = 0;  // latest time of day met on this day
   int64_t days_us_ = 0;   // days that have gone by
   int64_t time_us_ = 0;   // of the current event
 };

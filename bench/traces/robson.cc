@@ -29,6 +29,7 @@ absl::StatusOr<std::unique_ptr<TraceSource>> Robson::Open(
   options.live_bytes = keys.Bytes("live", options.live_bytes, 1, kMost);
   options.min_bytes = keys.Bytes("min", options.min_bytes, 1, kMost);
   options.max_bytes = keys.Bytes("max", options.max_bytes, 1, kMost);
+  keys.UnusedSeed();
   if (absl::Status status = keys.Finish(); !status.ok()) return status;
   if (options.min_bytes > options.max_bytes ||
       options.max_bytes > options.live_bytes) {
@@ -49,8 +50,7 @@ absl::StatusOr<bool> Robson::FillChunk() {
     return true;
   }
   if (live_.empty()) return false;
-  for (const BlockRef& block : live_) Give(block);
-  live_.clear();
+  GiveInOrder(&live_);
   return true;
 }
 

@@ -13,7 +13,7 @@
 // beginning with the second; probe. Where a first fit lies side by side, the
 // holes between survivors of size s after n rounds are (2^n - 1) s, and the
 // next size is 2^n s. At the end everything is freed, in order of allocation.
-// One event every 10 us.
+// One event every 10 us. Nothing is drawn.
 
 #ifndef FIRN_BENCH_TRACES_ROBSON_H_
 #define FIRN_BENCH_TRACES_ROBSON_H_
@@ -42,7 +42,7 @@ class Robson : public PacedSource {
  public:
   Robson(absl::string_view name, const RobsonOptions& options);
 
-  // Keys: live, min, max.
+  // Keys: live, min, max; seed, which changes nothing.
   static absl::StatusOr<std::unique_ptr<TraceSource>> Open(
       const TraceSpec& spec);
 

@@ -32,6 +32,7 @@ absl::StatusOr<std::unique_ptr<TraceSource>> SameOffset::Open(
   options.granule_bytes =
       keys.Bytes("granule", options.granule_bytes, 2, kMost);
   options.rounds = keys.Count("rounds", options.rounds, 1, 1'000'000);
+  keys.UnusedSeed();
   if (absl::Status status = keys.Finish(); !status.ok()) return status;
   for (const uint64_t bytes : options.block_bytes) {
     if (bytes < options.granule_bytes && options.granule_bytes % bytes == 0) {
@@ -58,7 +59,7 @@ absl::StatusOr<std::unique_ptr<TraceSource>> SameOffset::Open(
 absl::StatusOr<bool> SameOffset::FillChunk() {
   if (!live_.empty()) {
     Refill();
-    FreeAll();
+    GiveInOrder(&live_);
     ++round_;
     return true;
   }
@@ -93,11 +94,6 @@ void SameOffset::Refill() {
     live_.push_back(Take(options_.granule_bytes));
   }
   Probe();
-}
-
-void SameOffset::FreeAll() {
-  for (const BlockRef& block : live_) Give(block);
-  live_.clear();
 }
 
 absl::Status SameOffset::Restart() {

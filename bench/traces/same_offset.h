@@ -12,7 +12,7 @@
 // floor(r b / rounds) modulo b: where blocks lie side by side from the start of
 // a granule, those at one offset, another each round; probe; allocate blocks of
 // a granule each while live memory stays within `live_bytes`; probe; free
-// everything, in order of allocation. One event every 10 us.
+// everything, in order of allocation. One event every 10 us. Nothing is drawn.
 
 #ifndef FIRN_BENCH_TRACES_SAME_OFFSET_H_
 #define FIRN_BENCH_TRACES_SAME_OFFSET_H_
@@ -42,8 +42,8 @@ class SameOffset : public PacedSource {
  public:
   SameOffset(absl::string_view name, const SameOffsetOptions& options);
 
-  // Keys: live, block_bytes, granule, rounds. A granule must be a multiple of
-  // each block.
+  // Keys: live, block_bytes, granule, rounds; seed, which changes nothing. A
+  // granule must be a multiple of each block.
   static absl::StatusOr<std::unique_ptr<TraceSource>> Open(
       const TraceSpec& spec);
 
@@ -54,7 +54,6 @@ class SameOffset : public PacedSource {
  private:
   void FillAndDieOff(uint64_t block_bytes, uint64_t round);
   void Refill();
-  void FreeAll();
 
   const SameOffsetOptions options_;
   uint64_t round_ = 0;          // counted over all sizes

@@ -17,6 +17,7 @@ absl::StatusOr<std::unique_ptr<TraceSource>> OpenSteady(const TraceSpec& spec) {
   options.steps = keys.Count("steps", options.steps, 1, kMaxTrainingSteps);
   ReadStepKeys(&keys, &options);
   options.sequence_tokens = {keys.Count("seq", 512, 1, kMaxTrainingTokens)};
+  keys.UnusedSeed();
   if (absl::Status status = keys.Finish(); !status.ok()) return status;
   if (absl::Status status = CheckLiveBytes(spec, options); !status.ok()) {
     return status;

@@ -6,7 +6,7 @@
 //
 // gen:training (training.h) with one sequence length for all micro-batches, and
 // with neither evaluations nor checkpoints: sizes, order and distances in time
-// are those of the first step in every other.
+// are those of the first step in every other. Nothing is drawn.
 
 #ifndef FIRN_BENCH_TRACES_STEADY_H_
 #define FIRN_BENCH_TRACES_STEADY_H_
@@ -20,7 +20,8 @@
 namespace firn::bench {
 
 // Keys: steps, step_ms, layers, hidden, heads, vocab, batch, seq, accumulate,
-// shards, as gen:training has them, but one length in seq: 512.
+// shards, as gen:training has them, but one length in seq: 512; seed, which
+// changes nothing.
 absl::StatusOr<std::unique_ptr<TraceSource>> OpenSteady(const TraceSpec& spec);
 
 }  // namespace firn::bench

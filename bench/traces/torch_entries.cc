@@ -14,11 +14,26 @@
 namespace firn::bench {
 namespace {
 
+// PyTorch writes fewer than 20 items. A file can name one dict very often and
+// keys are looked for one by one, so a long dict would take forever.
+constexpr size_t kMaxEntryItems = 64;
+
 // Reads one device's list of entries. Where names the list in messages.
 class EntryReader {
  public:
   EntryReader(const PickleDocument& document, std::string where)
       : document_(document), where_(std::move(where)) {}
+
+  absl::Status CheckItems(const PickleValue& entry, size_t number) const {
+    // Keys and values.
+    const size_t items = document_.Items(entry).size() / 2;
+    if (entry.kind != PickleKind::kDict || items <= kMaxEntryItems) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat(where_, "[", number, "]: a dict of ", items,
+                     " items; an entry has at most ", kMaxEntryItems));
+  }
 
   // Whether `entry` is one that is used; `allocates` says which.
   bool IsUsed(const PickleValue& entry, bool* allocates) const {
@@ -70,11 +85,16 @@ class EntryReader {
   std::string where_;
 };
 
+std::string ListName(absl::string_view file, size_t device) {
+  return absl::StrCat(file, ": device_traces[", device, "]");
+}
+
 // The number of the device whose list has most entries that are used; sets
-// `most` to how many.
-size_t BusiestDevice(const PickleDocument& document,
-                     const std::vector<PickleValue>& devices, size_t* most) {
-  const EntryReader reader(document, "");
+// `most` to how many. InvalidArgument where an entry of any is too long.
+absl::StatusOr<size_t> BusiestDevice(absl::string_view file,
+                                     const PickleDocument& document,
+                                     const std::vector<PickleValue>& devices,
+                                     size_t* most) {
   // A hostile file can name the same long list many times over.
   absl::flat_hash_map<uint64_t, size_t> counted;
   size_t busiest = 0;
@@ -82,10 +102,14 @@ size_t BusiestDevice(const PickleDocument& document,
   for (size_t device = 0; device < devices.size(); ++device) {
     if (devices[device].kind != PickleKind::kList) continue;
     if (!counted.emplace(devices[device].index, 0).second) continue;
+    const EntryReader reader(document, ListName(file, device));
+    const std::vector<PickleValue>& entries = document.Items(devices[device]);
     size_t used = 0;
-    for (const PickleValue& entry : document.Items(devices[device])) {
+    for (size_t i = 0; i < entries.size(); ++i) {
+      absl::Status status = reader.CheckItems(entries[i], i);
+      if (!status.ok()) return status;
       bool allocates = false;
-      if (reader.IsUsed(entry, &allocates)) ++used;
+      if (reader.IsUsed(entries[i], &allocates)) ++used;
     }
     if (used > *most) {
       *most = used;
@@ -112,7 +136,9 @@ absl::StatusOr<std::vector<TorchTraceEntry>> ReadTorchSnapshot(
   }
   const std::vector<PickleValue>& devices = document->Items(*traces);
   size_t used = 0;
-  const size_t device = BusiestDevice(*document, devices, &used);
+  absl::StatusOr<size_t> device =
+      BusiestDevice(file, *document, devices, &used);
+  if (!device.ok()) return device.status();
   if (used == 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         file,
@@ -122,9 +148,8 @@ absl::StatusOr<std::vector<TorchTraceEntry>> ReadTorchSnapshot(
   }
   std::vector<TorchTraceEntry> entries;
   entries.reserve(used);
-  const EntryReader reader(*document,
-                           absl::StrCat(file, ": device_traces[", device, "]"));
-  const std::vector<PickleValue>& values = document->Items(devices[device]);
+  const EntryReader reader(*document, ListName(file, *device));
+  const std::vector<PickleValue>& values = document->Items(devices[*device]);
   if (values.size() > std::numeric_limits<uint32_t>::max()) {
     return absl::InvalidArgumentError(
         absl::StrCat(file, ": more than 2^32 entries"));

@@ -10,6 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "bench/traces/byte_source.h"
 #include "bench/traces/trace_keys.h"
 #include "bench/traces/whole_number.h"
 
@@ -17,22 +18,6 @@ namespace firn::bench {
 namespace {
 
 constexpr uint64_t kMostLoops = 1'000'000'000;
-
-bool IsGiven(const TraceSpec& spec, absl::string_view key) {
-  return std::any_of(spec.keys.begin(), spec.keys.end(),
-                     [&](const TraceKey& given) { return given.key == key; });
-}
-
-// Takes the key `pair`, which is neither a number nor a size, out of `spec`.
-std::string TakePair(TraceSpec* spec) {
-  const auto found =
-      std::find_if(spec->keys.begin(), spec->keys.end(),
-                   [](const TraceKey& given) { return given.key == "pair"; });
-  if (found == spec->keys.end()) return std::string();
-  std::string file = found->value;
-  spec->keys.erase(found);
-  return file;
-}
 
 // The first number in the name of the file at `path`; `key` would say the same.
 absl::StatusOr<uint64_t> LengthInName(absl::string_view path,
@@ -65,14 +50,11 @@ absl::StatusOr<uint64_t> LengthInName(absl::string_view path,
 
 absl::StatusOr<TorchOptions> ReadTorchOptions(const TraceSpec& spec) {
   TorchOptions options;
-  TraceSpec without_pair = spec;
-  options.pair = TakePair(&without_pair);
-  TraceKeys keys(without_pair, "a PyTorch memory snapshot");
+  TraceKeys keys(spec, "a PyTorch memory snapshot");
   options.loops = keys.Count("loops", options.loops, 1, kMostLoops);
   options.jitter =
       keys.CountList("jitter", options.jitter, 1, TorchLengths::kMost);
-  // Already taken out, so this only names it among the keys that there are.
-  keys.Count("pair", 0, 0, 0);
+  options.pair = keys.Text("pair");
   options.lengths.own = keys.Count("length", 0, 1, TorchLengths::kMost);
   options.lengths.pair = keys.Count("pair_length", 0, 1, TorchLengths::kMost);
   options.eval_every =
@@ -80,16 +62,19 @@ absl::StatusOr<TorchOptions> ReadTorchOptions(const TraceSpec& spec) {
   options.checkpoint_every =
       keys.Count("checkpoint_every", options.checkpoint_every, 0, kMostLoops);
   options.seed = keys.Count("seed", options.seed, 0, ~uint64_t{0});
-  if (absl::Status status = keys.Finish(); !status.ok()) return status;
   if (options.pair.empty()) {
     for (const absl::string_view key : {"jitter", "length", "pair_length"}) {
-      if (!IsGiven(spec, key)) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          spec.path, ": key ", key,
-          " needs pair=FILE, the same program recorded at another sequence "
-          "length: one snapshot does not tell which sizes depend on it"));
+      keys.Refuse(key,
+                  "needs pair=FILE, the same program recorded at another "
+                  "sequence length: one snapshot does not tell which sizes "
+                  "depend on it");
     }
-    return options;
+  }
+  if (absl::Status status = keys.Finish(); !status.ok()) return status;
+  if (options.pair.empty()) return options;
+  // A missing file is a better reason than what its name lacks.
+  if (absl::Status pair = OpenByteSource(options.pair).status(); !pair.ok()) {
+    return pair;
   }
   if (options.lengths.own == 0) {
     absl::StatusOr<uint64_t> length = LengthInName(spec.path, "length");

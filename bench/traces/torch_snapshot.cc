@@ -36,11 +36,14 @@ absl::StatusOr<TorchProgram> ReadProgram(absl::string_view file) {
 
 absl::Status CheckDuration(const TraceSpec& spec, const TorchOptions& options,
                            const TorchProgram& program) {
+  const auto duration_us = static_cast<uint64_t>(program.duration_us());
   if (options.loops == 1 && options.eval_every == 0 &&
       options.checkpoint_every == 0) {
-    return absl::OkStatus();
+    if (duration_us <= kMaxTraceUs) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(spec.path, ": the recording lasts ", duration_us,
+                     " us; at most 2^62 us"));
   }
-  const auto duration_us = static_cast<uint64_t>(program.duration_us());
   // A loop, an evaluation and a checkpoint of two entries a block.
   const absl::uint128 loop_us =
       absl::uint128(4) * (duration_us + program.operations.size() + 2);

@@ -4,16 +4,15 @@
 #include "bench/traces/trace_keys.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "bench/traces/byte_count.h"
+#include "bench/traces/decimal_number.h"
 #include "bench/traces/whole_number.h"
 
 namespace firn::bench {
@@ -113,13 +112,10 @@ double TraceKeys::Real(absl::string_view key, double otherwise, double least,
                        double most) {
   const std::string* text = Find(key);
   if (text == nullptr) return otherwise;
-  double value = 0;
-  if (!absl::SimpleAtod(*text, &value) || !std::isfinite(value) ||
-      value < least || value > most) {
-    Fail(key, *text, absl::StrCat("give a number from ", least, " to ", most));
-    return otherwise;
-  }
-  return value;
+  absl::StatusOr<double> value = ParseDecimal(*text, most);
+  if (value.ok() && *value >= least) return *value;
+  Fail(key, *text, absl::StrCat("give a number from ", least, " to ", most));
+  return otherwise;
 }
 
 size_t TraceKeys::Choice(absl::string_view key, size_t otherwise,
@@ -130,6 +126,13 @@ size_t TraceKeys::Choice(absl::string_view key, size_t otherwise,
   if (name != names.end()) return static_cast<size_t>(name - names.begin());
   Fail(key, *text, absl::StrCat("give ", absl::StrJoin(names, " or ")));
   return otherwise;
+}
+
+std::string TraceKeys::Text(absl::string_view key) {
+  const std::string* text = Find(key);
+  if (text == nullptr) return std::string();
+  if (text->empty()) Fail(key, *text, "empty");
+  return *text;
 }
 
 void TraceKeys::Refuse(absl::string_view key, absl::string_view reason) {

@@ -37,11 +37,17 @@ class TraceKeys {
   std::vector<uint64_t> CountList(absl::string_view key,
                                   std::vector<uint64_t> otherwise,
                                   uint64_t least, uint64_t most);
+  // Decimal; `least` is not negative.
   double Real(absl::string_view key, double otherwise, double least,
               double most);
   // One of `names`, by its place among them.
   size_t Choice(absl::string_view key, size_t otherwise,
                 const std::vector<absl::string_view>& names);
+  // Any text but none, such as a file's name; empty where the key is absent.
+  std::string Text(absl::string_view key);
+  // For a format that draws nothing at random: the key `seed`, which all
+  // generators take, has no effect.
+  void UnusedSeed() { Count("seed", 0, 0, ~uint64_t{0}); }
   // Makes `key`, where it is given, an error with this reason: beside the other
   // keys it has no meaning. It counts as a key of the format all the same.
   void Refuse(absl::string_view key, absl::string_view reason);

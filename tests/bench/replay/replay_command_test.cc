@@ -143,6 +143,22 @@ TEST(ReplayCommandTest, ABadTraceIsExitStatus2) {
   EXPECT_THAT(outcome.err, HasSubstr(file));
 }
 
+TEST(ReplayCommandTest, APathOfSeveralLinesGivesAMessageOfOne) {
+  const Outcome outcome = RunCommand({"--trace=no\nsuch\tfile\x1b[31m"});
+  EXPECT_EQ(outcome.exit_status, kExitBadInput);
+  EXPECT_THAT(outcome.err, HasSubstr("no\\nsuch\\tfile\\x1b[31m"));
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1);
+}
+
+TEST(ReplayCommandTest, AnExportOntoTheTraceItselfIsRefused) {
+  const std::string file = SmallLog();
+  const Outcome outcome =
+      RunCommand({"--trace=" + file, "--export_rmm=" + file});
+  EXPECT_EQ(outcome.exit_status, kExitBadInput);
+  EXPECT_THAT(outcome.err, HasSubstr("would replace"));
+  EXPECT_EQ(RunCommand({"--trace=" + file}).exit_status, kExitOk);
+}
+
 TEST(ReplayCommandTest, AnEventThatCannotBeReplayedIsExitStatus1) {
   const std::string file = WriteLog("replay_command_test_unknown.csv",
                                     "1,10:00:00.000000,free,0x1000,4,0\n");

@@ -89,10 +89,61 @@ TEST(RmmExportTest, SaysWhyAFileCannotBeWritten) {
                ::testing::AllOf(HasSubstr(file), HasSubstr("No such file"))));
 }
 
-TEST(RmmExportTest, ReturnsTheTracesError) {
-  EventList trace({}, absl::InvalidArgumentError("line 2"));
-  EXPECT_THAT(ExportRmmLog(&trace, TestFile("rmm_export_test_error.csv")),
+TEST(RmmExportTest, AnErrorOfTheTraceLeavesTheFileAsItWasAndNoOther) {
+  EventList trace({Alloc(0, 0, 512)}, absl::InvalidArgumentError("line 2"));
+  const std::string folder = TestFile("rmm_export_test_error");
+  std::filesystem::create_directory(folder);
+  const std::string file = folder + "/log.csv";
+  std::ofstream(file) << "as it was";
+  EXPECT_THAT(ExportRmmLog(&trace, file),
               StatusIs(absl::StatusCode::kInvalidArgument, "line 2"));
+  EXPECT_EQ(ReadFile(file), "as it was");
+  std::filesystem::remove(file);
+  EXPECT_THAT(ExportRmmLog(&trace, file),
+              StatusIs(absl::StatusCode::kInvalidArgument, "line 2"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+}
+
+TEST(RmmExportTest, ReplacesWhatALinkLeadsTo) {
+  EventList trace({});
+  const std::string file = TestFile("rmm_export_test_target.csv");
+  const std::string link = TestFile("rmm_export_test_link.csv");
+  std::ofstream(file) << "as it was";
+  std::filesystem::create_symlink(file, link);
+  FIRN_ASSERT_OK(ExportRmmLog(&trace, link));
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(ReadFile(file), "Thread,Time,Action,Pointer,Size,Stream\n");
+}
+
+TEST(RmmExportTest, WritesToADeviceWithoutReplacingIt) {
+  EventList trace({Alloc(0, 0, 512)});
+  const std::string link = TestFile("rmm_export_test_null.csv");
+  std::filesystem::create_symlink("/dev/null", link);
+  FIRN_EXPECT_OK(ExportRmmLog(&trace, link));
+  EXPECT_TRUE(std::filesystem::is_character_file(link));
+}
+
+TEST(RmmExportTest, RefusesAFileThatTheTraceReads) {
+  const std::string folder = TestFile("rmm_export_test_input");
+  std::filesystem::create_directories(folder + "/sub");
+  for (const char* name : {"/a", "/b", "/chunk-0-trace.csv"}) {
+    std::ofstream(folder + name) << name;
+  }
+  const auto is_refused =
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("would replace"));
+  const std::string around = folder + "/sub/../a";
+  EXPECT_THAT(CheckExportTarget(folder + "/a,days=1", around), is_refused);
+  EXPECT_THAT(CheckExportTarget(folder + "/b,pair=" + folder + "/a", around),
+              is_refused);
+  EXPECT_THAT(CheckExportTarget(folder, folder + "/chunk-0-trace.csv"),
+              is_refused);
+  EXPECT_THAT(CheckExportTarget(folder, folder + "/chunk-9-trace.csv"),
+              is_refused);
+  FIRN_EXPECT_OK(CheckExportTarget(folder + "/b", around));
+  FIRN_EXPECT_OK(CheckExportTarget(folder + "/b", folder + "/new"));
+  FIRN_EXPECT_OK(CheckExportTarget(folder, folder + "/a"));
+  FIRN_EXPECT_OK(CheckExportTarget("gen:kv,days=1", "chunk-1.csv"));
+  EXPECT_EQ(ReadFile(folder + "/a"), "/a");
 }
 
 }  // namespace

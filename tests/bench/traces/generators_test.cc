@@ -87,7 +87,8 @@ TEST(GeneratorsTest, DefaultsGiveTheSameBytesOnEveryMachine) {
 
 TEST(GeneratorsTest, RefusesMoreBlocksThanHostMemoryIsMeantFor) {
   for (const char* spec :
-       {"gen:periodic,live=1TiB,block_bytes=1B", "gen:robson,live=1TiB,min=1B",
+       {"gen:periodic,live=1TiB,block_bytes=1B", "gen:periodic,refill=1B",
+        "gen:robson,live=1TiB,min=1B",
         "gen:same_offset,live=1TiB,block_bytes=1B",
         "gen:sawtooth,live=1TiB,min=1B,max=1KiB"}) {
     EXPECT_THAT(OpenTrace(spec),
@@ -103,6 +104,17 @@ TEST(GeneratorsTest, AnotherSeedGivesAnotherTrace) {
         "gen:training,steps=2,layers=2"}) {
     EXPECT_EQ(EventsOf(spec), EventsOf(absl::StrCat(spec, ",seed=1"))) << spec;
     EXPECT_NE(EventsOf(spec), EventsOf(absl::StrCat(spec, ",seed=2"))) << spec;
+  }
+}
+
+TEST(GeneratorsTest, ASeedChangesNothingWhereNothingIsDrawn) {
+  for (const char* spec :
+       {"gen:periodic,live=64MiB", "gen:robson,live=64MiB,max=1MiB",
+        "gen:same_offset,live=64MiB", "gen:steady,steps=2,layers=2"}) {
+    const std::string seeded = absl::StrCat(spec, ",seed=2");
+    EXPECT_EQ(EventsOf(seeded), EventsOf(spec)) << spec;
+    EXPECT_THAT(OpenTrace(absl::StrCat(spec, ",seed=two")),
+                StatusIs(kInvalid, HasSubstr("key seed='two'")));
   }
 }
 

@@ -91,6 +91,39 @@ TEST(RmmLogTest, TimeThatFallsALittleStandsStill) {
       ElementsAre(Allocated(0, 0, 1), Allocated(0, 1, 1), Allocated(2, 2, 1)));
 }
 
+TEST(RmmLogTest, ALateRowAroundMidnightAddsNoDay) {
+  EXPECT_THAT(Replay("0,23:59:59.90,allocate,0x10,1,0\n"
+                     "0,00:00:00.10,allocate,0x20,1,0\n"
+                     "0,23:59:59.95,allocate,0x30,1,0\n"
+                     "0,00:00:00.20,allocate,0x40,1,0\n"
+                     "0,23:59:59.99,allocate,0x50,1,0\n"
+                     "0,00:00:00.30,allocate,0x60,1,0\n"),
+              ElementsAre(Allocated(0, 0, 1), Allocated(200'000, 1, 1),
+                          Allocated(200'000, 2, 1), Allocated(300'000, 3, 1),
+                          Allocated(300'000, 4, 1), Allocated(400'000, 5, 1)));
+}
+
+TEST(RmmLogTest, TimesBeyond64BitsAreRefused) {
+  absl::Status status;
+  Replay(
+      "0,0:0:0.0,allocate,0x10,1,0\n"
+      "0,2562047788:00:00.0,allocate,0x20,1,0\n"
+      "0,2562047774:00:00.0,allocate,0x30,1,0\n",
+      &status);
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument,
+                               HasSubstr("log.csv:4: Time: beyond 64 bits")));
+}
+
+TEST(RmmLogTest, RowsThatArePassedOverTakeNoNumbers) {
+  EXPECT_THAT(Replay("7,0:0:1.0,allocate,(nil),0,0x77\n"
+                     "8,0:0:1.0,allocate failure,(nil),64,0x88\n"
+                     "9,0:0:1.0,free,(nil),0,0x99\n"
+                     "5,0:0:1.0,allocate,0x10,64,0x55\n"
+                     "7,0:0:1.0,free,0x10,64,0x77\n"),
+              ElementsAre(ByThread(1, Allocated(0, 0, 64, 1)),
+                          ByThread(2, Freed(0, 0, 64, 2))));
+}
+
 TEST(RmmLogTest, ALogWithoutRowsHasNoEvents) {
   EXPECT_THAT(Replay(""), IsEmpty());
 }

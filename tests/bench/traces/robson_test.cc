@@ -71,9 +71,9 @@ TEST(RobsonTest, RefusesKeysThatMakeNoSense) {
               StatusIs(kInvalid, HasSubstr("min, max and live must be in")));
   EXPECT_THAT(OpenTrace("gen:robson,min=0"),
               StatusIs(kInvalid, HasSubstr("key min='0'")));
-  EXPECT_THAT(OpenTrace("gen:robson,seed=1"),
+  EXPECT_THAT(OpenTrace("gen:robson,rounds=1"),
               StatusIs(kInvalid, HasSubstr("the keys of gen:robson are live, "
-                                           "min, max")));
+                                           "min, max, seed")));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 // Of a snapshot that is played in loops.
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <set>
 #include <string>
@@ -232,8 +233,11 @@ TEST(TorchLoopsTest, RefusesKeysThatMakeNoSense) {
     std::string message;
   };
   for (const Case& c : {
-           Case{path + ",jitter=256", "key jitter needs pair=FILE"},
-           Case{path + ",length=256", "key length needs pair=FILE"},
+           Case{path + ",jitter=256", "key jitter='256': needs pair=FILE"},
+           Case{path + ",length=256", "key length='256': needs pair=FILE"},
+           Case{path + ",pair_length=256",
+                "key pair_length='256': needs pair=FILE"},
+           Case{path + ",pair=", "key pair='': empty"},
            Case{path + ",loops=0", "key loops='0': out of range"},
            Case{path + ",loops=-1", "key loops='-1'"},
            Case{path + ",loop=3",
@@ -259,6 +263,9 @@ TEST(TorchLoopsTest, RefusesKeysThatMakeNoSense) {
   }
   EXPECT_THAT(OpenTrace(path + ",pair=" + pair + ".absent_1.pickle"),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("absent_1")));
+  // Neither name has a number, but the missing file is the better reason.
+  EXPECT_THAT(OpenTrace(unnamed + ",pair=" + unnamed + ".absent"),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr(".absent")));
 }
 
 TEST(TorchLoopsTest, RefusesLoopsThatOverflowTime) {
@@ -268,6 +275,13 @@ TEST(TorchLoopsTest, RefusesLoopsThatOverflowTime) {
   EXPECT_EQ(EventsOf(path).size(), 2u);
   EXPECT_THAT(OpenTrace(path + ",loops=2"),
               StatusIs(kInvalid, HasSubstr("give fewer loops")));
+}
+
+TEST(TorchLoopsTest, RefusesARecordingThatAloneOverflowsTime) {
+  const std::string path = WriteFile(
+      "endless", Snapshot({{Entry("alloc", 1, 64, 0),
+                            Entry("free_completed", 1, 64, INT64_MAX)}}));
+  EXPECT_THAT(OpenTrace(path), StatusIs(kInvalid, HasSubstr("the recording")));
 }
 
 TEST(TorchLoopsTest, ScaledSizesBeyondAnyDeviceEndTheTrace) {

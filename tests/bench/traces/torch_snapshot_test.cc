@@ -20,6 +20,7 @@
 namespace firn::bench {
 namespace {
 
+using ::firn::testing::IsOk;
 using ::firn::testing::IsOkAndHolds;
 using ::firn::testing::StatusIs;
 using ::testing::ElementsAre;
@@ -140,6 +141,26 @@ TEST(TorchSnapshotTest, ALongListNamedByManyDevicesIsCountedOnce) {
   for (int i = 0; i < 100'000; ++i) devices += "h\x01";
   EXPECT_THAT(Open(Pickled(PickledDict({{"device_traces", devices + "e"}}))),
               StatusIs(kInvalid, HasSubstr("_record_memory_history()")));
+}
+
+TEST(TorchSnapshotTest, AnEntryOfVeryManyItemsIsRefused) {
+  const auto with_items = [](int items) {
+    std::string dict = "}(";
+    for (int i = 0; i < items; ++i) dict += PickledText("k") + "N";
+    return dict + "u";
+  };
+  EXPECT_THAT(Open(Snapshot({{Entry("alloc", 1, 512, 1), with_items(64)}})),
+              IsOk());
+  EXPECT_THAT(
+      Open(Snapshot({{}, {Entry("alloc", 1, 512, 1), with_items(65)}})),
+      StatusIs(kInvalid, HasSubstr("device_traces[1][1]: a dict of 65 items; "
+                                   "an entry has at most 64")));
+  // Named over and over it would take minutes.
+  std::string list = "](" + with_items(200'000) + "q\x01";
+  for (int i = 0; i < 200'000; ++i) list += "h\x01";
+  EXPECT_THAT(Open(Pickled(
+                  PickledDict({{"device_traces", PickledList({list + "e"})}}))),
+              StatusIs(kInvalid, HasSubstr("a dict of 200000 items")));
 }
 
 TEST(TorchSnapshotTest, TheTrainingSnapshotHasItsKnownFigures) {

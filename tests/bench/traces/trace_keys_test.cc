@@ -63,6 +63,10 @@ TEST(TraceKeysTest, AWrongValueNamesKeyValueAndWhatWouldBeRight) {
            Case{"f,real=abc", "f: key real='abc': give a number from 0 to 1"},
            Case{"f,real=nan", "give a number from 0 to 1"},
            Case{"f,real=1.5", "give a number from 0 to 1"},
+           Case{"f,real=0x1", "give a number from 0 to 1"},
+           Case{"f,real=0x1p-1", "give a number from 0 to 1"},
+           Case{"f,real=inf", "give a number from 0 to 1"},
+           Case{"f,real=-0.5", "give a number from 0 to 1"},
            Case{"f,real=", "give a number from 0 to 1"},
            Case{"f,list=1KiB++2", "'' is not a size"},
            Case{"f,list=0", "out of range; give 1B to 1MiB"},
@@ -88,6 +92,18 @@ TEST(TraceKeysTest, AChoiceIsOneOfTheNames) {
   EXPECT_EQ(keys.Choice("drink", 0, {"tea", "water"}), 0u);
   EXPECT_THAT(keys.Finish(),
               StatusIs(kInvalid, "f: key drink='beer': give tea or water"));
+}
+
+TEST(TraceKeysTest, ATextIsAnythingButEmpty) {
+  const TraceSpec spec = SpecOf("f,pair=/a b/c=d");
+  TraceKeys keys(spec, "a test");
+  EXPECT_EQ(keys.Text("pair"), "/a b/c=d");
+  EXPECT_EQ(keys.Text("absent"), "");
+  FIRN_EXPECT_OK(keys.Finish());
+  const TraceSpec empty = SpecOf("f,pair=");
+  TraceKeys others(empty, "a test");
+  EXPECT_EQ(others.Text("pair"), "");
+  EXPECT_THAT(others.Finish(), StatusIs(kInvalid, "f: key pair='': empty"));
 }
 
 TEST(TraceKeysTest, ARefusedKeyIsAnErrorWhereItIsGivenAndListedOnce) {
