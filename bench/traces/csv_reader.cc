@@ -45,7 +45,7 @@ absl::StatusOr<CsvReader> CsvReader::Open(absl::string_view path,
 
 absl::Status CsvReader::ReadHeader() {
   absl::string_view line;
-  absl::StatusOr<bool> found = lines_.Next(&line);
+  absl::StatusOr<bool> found = lines_.NextNotBlank(&line);
   if (!found.ok()) return found.status();
   if (!*found) {
     return absl::InvalidArgumentError(
@@ -71,10 +71,8 @@ absl::Status CsvReader::ReadHeader() {
 
 absl::StatusOr<bool> CsvReader::NextRow() {
   absl::string_view line;
-  do {
-    absl::StatusOr<bool> found = lines_.Next(&line);
-    if (!found.ok() || !*found) return found;
-  } while (absl::StripAsciiWhitespace(line).empty());
+  absl::StatusOr<bool> found = lines_.NextNotBlank(&line);
+  if (!found.ok() || !*found) return found;
   SplitInto(line, &fields_);
   if (fields_.size() != width_) {
     return lines_.Error(

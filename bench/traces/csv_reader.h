@@ -1,7 +1,8 @@
 // Copyright 2026 The firn Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads a comma-separated file whose first line names its columns.
+// Reads a comma-separated file whose first line names its columns. Blank lines
+// do not count, within the limit of LineReader::NextNotBlank.
 
 #ifndef FIRN_BENCH_TRACES_CSV_READER_H_
 #define FIRN_BENCH_TRACES_CSV_READER_H_

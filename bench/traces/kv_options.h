@@ -46,13 +46,17 @@ struct KvOptions {
   // many tokens, a multiple of block_tokens, and blocks are shared by those
   // names instead of by `retain` and `hit`. Blocks alone can be shared.
   uint64_t shared_piece_tokens = 0;
-  // See request_log.h. Decoding takes `dilate` times as long, too, so that as
-  // many requests overlap as without it.
+  // For how long requests arrive, and by what their times are multiplied (see
+  // request_log.h). Decoding takes `dilate` times as long, too, so that as many
+  // requests overlap as without it. The swing of a short log over 24 h goes by
+  // the trace's own clock, dilated or not; ServeGen's day and night are in its
+  // data, and are dilated with them.
   double days = 3;
   double dilate = 1;
   // About how many allocations and frees the trace should have at most: a share
   // of the requests is left out and decoding takes that much longer, so that as
-  // many overlap as before. 0: no limit.
+  // many overlap as before; the trace then ends after `days`, whatever is still
+  // live. 0: no limit.
   uint64_t events = 0;
   uint64_t seed = 1;
 };

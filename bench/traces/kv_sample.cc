@@ -33,7 +33,10 @@ absl::StatusOr<std::unique_ptr<KvSample>> KvSample::Create(
 }
 
 size_t KvSample::BytesOf(const Kept& kept) {
-  return sizeof(Kept) + kept.request.prefix_pieces.size() * sizeof(uint64_t);
+  // The deque's and the heap's own, and Thin's list of draws.
+  constexpr size_t kOverheadBytes = 8 + 16 + sizeof(double);
+  return sizeof(Kept) + kOverheadBytes +
+         kept.request.prefix_pieces.size() * sizeof(uint64_t);
 }
 
 absl::Status KvSample::Keep() {

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -26,8 +27,8 @@ namespace firn::bench {
 // theirs. Thread safety: none.
 class KvSample : public RequestSource {
  public:
-  // Reads all of `requests`, and keeps as many as come to about twice
-  // options.events, in 128 MiB at the most.
+  // Reads all of `requests`, and keeps as many as come to two to four times
+  // options.events, or those that fit into some 128 MiB.
   static absl::StatusOr<std::unique_ptr<KvSample>> Create(
       std::unique_ptr<RequestSource> requests, const KvOptions& options);
 
@@ -51,6 +52,7 @@ class KvSample : public RequestSource {
 
   KvSample(std::unique_ptr<RequestSource> requests, const KvOptions& options);
 
+  // Its memory, all told.
   static size_t BytesOf(const Kept& kept);
   absl::Status Keep();
   // Lets go of the greatest draws until about half is left.
@@ -60,8 +62,10 @@ class KvSample : public RequestSource {
   const std::unique_ptr<RequestSource> requests_;
   const KvOptions options_;
   double most_events_ = 0;
-  std::vector<Kept> kept_;  // in order of arrival
-  double kept_share_ = 1;   // draws below it are kept
+  // In order of arrival. A deque: it never holds more than it needs, nor twice
+  // that while it grows.
+  std::deque<Kept> kept_;
+  double kept_share_ = 1;  // draws below it are kept
   double share_ = 1;
   size_t next_ = 0;      // of kept_
   uint64_t number_ = 0;  // of the request read last, from 1

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,8 +23,11 @@ constexpr size_t kChunkEvents = 256;
 constexpr double kLongestUs = 1e18;
 
 // Beyond these the memory of a replay, not of the trace, would be at stake.
-constexpr uint64_t kMaxRequestUnits = uint64_t{1} << 20;
+constexpr uint64_t kMaxRequestAllocations = uint64_t{1} << 20;
 constexpr uint64_t kMaxLiveAllocations = uint64_t{1} << 25;
+constexpr size_t kMaxActiveRequests = size_t{1} << 20;
+// Memory for so many is not worth giving back.
+constexpr size_t kFewAllocations = 8;
 
 // Purposes of draws for one request.
 enum Purpose : uint64_t {
@@ -32,6 +36,12 @@ enum Purpose : uint64_t {
   kDrawPrefix,
   kDrawRetain,
 };
+
+// Where a sampled trace ends; one of all requests does not.
+int64_t EndOf(const KvOptions& options, double share) {
+  if (share == 1) return std::numeric_limits<int64_t>::max();
+  return std::llround(std::ceil(options.days * static_cast<double>(kUsPerDay)));
+}
 
 size_t PieceBlocks(const KvOptions& options) {
   return options.shared_piece_tokens / options.block_tokens;
@@ -49,6 +59,7 @@ KvServer::KvServer(absl::string_view name,
       requests_(std::move(requests)),
       us_per_token_(static_cast<double>(kUsPerSecond) / options.decode_tps *
                     options.dilate / share),
+      end_us_(EndOf(options, share)),
       retained_(unit_bytes_.size()),
       pieces_(unit_bytes_, PieceBlocks(options)) {}
 
@@ -58,18 +69,26 @@ absl::StatusOr<bool> KvServer::FillChunk() {
     if (absl::Status status = FetchRequest(); !status.ok()) return status;
   }
   do {
-    if (!due_.empty() &&
-        (!has_request_ || due_.front().time_us <= request_.time_us)) {
-      std::pop_heap(due_.begin(), due_.end(), Later());
-      const Due due = due_.back();
-      due_.pop_back();
-      Continue(due);
-    } else if (has_request_) {
+    const bool arrives =
+        has_request_ &&
+        (due_.empty() || request_.time_us < due_.front().time_us);
+    if (!arrives && due_.empty()) return chunk_events() > 0;
+    now_us_ = arrives ? request_.time_us : due_.front().time_us;
+    if (now_us_ >= end_us_) return chunk_events() > 0;
+    if (arrives) {
       Arrive();
-      if (absl::Status status = CheckLive(); !status.ok()) return status;
       if (absl::Status status = FetchRequest(); !status.ok()) return status;
     } else {
-      return chunk_events() > 0;
+      std::pop_heap(due_.begin(), due_.end(), Later());
+      const size_t slot = due_.back().slot;
+      due_.pop_back();
+      Continue(slot);
+    }
+    // Each step adds one request's prompt at the most.
+    if (live_allocations_ > kMaxLiveAllocations ||
+        live_bytes_ > LiveBlocks::kMaxLiveBytes ||
+        due_.size() > kMaxActiveRequests) {
+      return TooMuchLive();
     }
   } while (chunk_events() < kChunkEvents);
   return true;
@@ -81,32 +100,44 @@ absl::Status KvServer::FetchRequest() {
   has_request_ = *found;
   if (!has_request_) return absl::OkStatus();
   ++request_number_;
-  return CheckUnits();
+  return CheckRequest();
 }
 
-absl::Status KvServer::CheckUnits() const {
+absl::Status KvServer::CheckRequest() const {
+  const uint64_t allocations = MostKvEvents(request_, options_) / 2;
+  if (allocations <= kMaxRequestAllocations) return absl::OkStatus();
   const uint64_t tokens =
       uint64_t{request_.context_tokens} + request_.generated_tokens;
-  if (UnitsFor(tokens) <= kMaxRequestUnits) return absl::OkStatus();
+  if (options_.layout == KvLayout::kSequences) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name(), ": an answer of ", request_.generated_tokens, " tokens needs ",
+        allocations, " allocations of ", unit_tokens_, " tokens; at most ",
+        kMaxRequestAllocations, ", so give shorter answers"));
+  }
   return absl::InvalidArgumentError(absl::StrCat(
-      name(), ": a request of ", tokens, " tokens needs ", UnitsFor(tokens),
-      " blocks of ", unit_tokens_, " tokens; at most ", kMaxRequestUnits,
+      name(), ": a request of ", tokens, " tokens needs ", allocations,
+      " blocks of ", unit_tokens_, " tokens; at most ", kMaxRequestAllocations,
       ", so give a larger block_tokens"));
 }
 
-absl::Status KvServer::CheckLive() const {
+absl::Status KvServer::TooMuchLive() const {
+  const bool blocks = options_.layout == KvLayout::kBlocks;
   if (live_allocations_ > kMaxLiveAllocations) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        name(), ": more than ", kMaxLiveAllocations,
-        " allocations live at once; give a larger block_tokens or decode_tps, "
-        "or a smaller retain_budget"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(name(), ": more than ", kMaxLiveAllocations,
+                     " allocations live at once; give a larger ",
+                     blocks ? "block_tokens or decode_tps" : "decode_tps",
+                     ", or a smaller retain_budget"));
   }
   if (live_bytes_ > LiveBlocks::kMaxLiveBytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        name(), ": more than ", LiveBlocks::kMaxLiveBytes,
-        " bytes live at once; give smaller block_bytes or token_bytes"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(name(), ": more than ", LiveBlocks::kMaxLiveBytes,
+                     " bytes live at once; give smaller ",
+                     blocks ? "block_bytes" : "token_bytes"));
   }
-  return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(name(), ": more than ", kMaxActiveRequests,
+                   " requests in flight at once; give a larger decode_tps"));
 }
 
 void KvServer::Arrive() {
@@ -117,7 +148,6 @@ void KvServer::Arrive() {
     slot = free_slots_.back();
     free_slots_.pop_back();
   }
-  now_us_ = request_.time_us;
   Active& request = active_[slot];
   request.number = request_number_;
   request.arrival_us = now_us_;
@@ -151,6 +181,10 @@ void KvServer::TakePrefixOver(Active* request) {
   }
   request->room_tokens = units * unit_tokens_;
   FreeFrom(keep, request->model, &request->allocations);
+  // Nor does a long prefix's memory stay with what few blocks are left of it.
+  if (request->allocations.capacity() > 2 * keep + kFewAllocations) {
+    request->allocations.shrink_to_fit();
+  }
 }
 
 void KvServer::SharePieces(Active* request) {
@@ -173,16 +207,17 @@ void KvServer::SharePieces(Active* request) {
   request->room_tokens = whole_pieces * tokens;
 }
 
-void KvServer::Continue(const Due& due) {
-  now_us_ = due.time_us;
-  Active& request = active_[due.slot];
+void KvServer::Continue(size_t slot) {
+  Active& request = active_[slot];
   if (request.all_tokens <= request.room_tokens) {
     End(&request);
-    free_slots_.push_back(due.slot);
+    // A free slot holds no memory of the requests it once had.
+    request.allocations = std::vector<KvAllocation>();
+    free_slots_.push_back(slot);
     return;
   }
   AllocateUnits(&request, 1);
-  Schedule(due.slot);
+  Schedule(slot);
 }
 
 void KvServer::End(Active* request) {
@@ -231,13 +266,11 @@ void KvServer::AllocatePrompt(Active* request) {
   const uint64_t units =
       UnitsFor(request->context_tokens -
                std::min(request->room_tokens, request->context_tokens));
-  const uint64_t decode_units =
-      UnitsFor(request->all_tokens -
-               std::min(request->room_tokens + units * unit_tokens_,
-                        request->all_tokens));
   const bool contiguous = options_.layout == KvLayout::kSequences;
-  request->allocations.reserve(request->allocations.size() + decode_units +
-                               (contiguous ? 1 : units));
+  // The answer's are not counted before they are there: no memory for them yet.
+  request->allocations.reserve(
+      request->allocations.size() +
+      (contiguous ? std::min<uint64_t>(units, 1) : units));
   if (contiguous && units > 0) {
     AllocateUnits(request, static_cast<uint32_t>(units));
   } else {

@@ -13,7 +13,9 @@
 //   stored: when the allocations are full, one more of one unit is made.
 // - With the last token it ends, and its allocations are freed, last to first.
 // Requests in flight when the log ends run to their end; what is retained or
-// cached then stays live.
+// cached then stays live. Where only a share of the requests is served, answers
+// take so long that this end could come long after all else: such a trace ends
+// with options.days, and requests in flight stay live, too.
 //
 // Where contents are not known, requests take prefixes over from each other:
 // - With probability `hit`, and where its model has retained prefixes, an
@@ -63,10 +65,10 @@ namespace firn::bench {
 class KvServer : public ChunkedSource {
  public:
   // `requests` are the share `share` (in (0, 1]) of those to be served, and
-  // decoding takes 1 / share times as long. Of `options`, days and events do
-  // not matter here, and dilate to decoding alone. InvalidArgument while
-  // replaying where a request or all together need more memory than any trace
-  // can mean.
+  // decoding takes 1 / share times as long. Of `options`, events does not
+  // matter here, days to a share below 1 alone, and dilate to decoding alone.
+  // InvalidArgument while replaying where a request or all together need more
+  // memory than any trace can mean.
   KvServer(absl::string_view name, std::shared_ptr<RequestSource> requests,
            const KvOptions& options, double share = 1);
 
@@ -98,13 +100,14 @@ class KvServer : public ChunkedSource {
 
   absl::Status FetchRequest();
   // Of request_.
-  absl::Status CheckUnits() const;
-  absl::Status CheckLive() const;
+  absl::Status CheckRequest() const;
+  // Which limit was passed, and what to do about it.
+  absl::Status TooMuchLive() const;
 
   void Arrive();
   void TakePrefixOver(Active* request);
   void SharePieces(Active* request);
-  void Continue(const Due& due);
+  void Continue(size_t slot);
   void End(Active* request);
   // Puts the request's next unit, or its end, among those due.
   void Schedule(size_t slot);
@@ -128,6 +131,7 @@ class KvServer : public ChunkedSource {
   const std::vector<uint64_t> unit_bytes_;  // by model
   const std::shared_ptr<RequestSource> requests_;
   const double us_per_token_;
+  const int64_t end_us_;  // of a sampled trace
   bool started_ = false;
   bool has_request_ = false;  // request_ is the next to arrive
   Request request_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -29,33 +30,80 @@ absl::StatusOr<double> CountEvents(TraceSource* trace, double most) {
   return events;
 }
 
-// Serves about the share that meets the target, starting from a guess.
+struct Trial {
+  double share = 0;
+  double events = 0;
+};
+
+// The share to try after `low` and `high`, the trials next to the target that
+// had fewer events and more; a share of 0 means that there was none. Between
+// two, `halve` keeps away from where few requests make events leap.
+double NextShare(const Trial& low, const Trial& high, double target,
+                 bool halve) {
+  constexpr double kTooFew = 4;  // growth where a trial met no request
+  if (high.share == 0) {
+    const double growth = low.events > 0 ? target / low.events : kTooFew;
+    return std::min(1.0, low.share * growth);
+  }
+  if (low.share == 0) return high.share * (target / high.events);
+  if (halve) return low.share + (high.share - low.share) / 2;
+  return low.share + (high.share - low.share) * (target - low.events) /
+                         (high.events - low.events);
+}
+
+constexpr double kTooMany = 4;  // a trial beyond that has told enough
+
+// How many times as many events as wanted, or as few. Nothing is worse than a
+// trial that was broken off, and that than any other.
+double OffBy(double events, double target) {
+  if (events == 0) return std::numeric_limits<double>::infinity();
+  if (events >= kTooMany * target) return std::numeric_limits<double>::max();
+  return std::max(events / target, target / events);
+}
+
+// Serves the share that comes nearest to the target in a few trials, starting
+// from a guess.
 absl::StatusOr<std::unique_ptr<TraceSource>> MeetTarget(
     absl::string_view name, const RequestsAtShare& requests_at,
     const KvOptions& options, double share) {
-  constexpr int kMostTrials = 4;
-  constexpr double kNear = 0.01;
-  constexpr double kTooMany = 4;  // a trial beyond that has told enough
-  constexpr double kTooFew = 4;   // growth where a trial met no request
+  constexpr int kMostTrials = 12;
+  constexpr double kNear = 1.01;
   const double target = static_cast<double>(options.events);
-  for (int trial = 0;; ++trial) {
+  Trial low;
+  Trial high;
+  Trial best;
+  for (int trials = 0; trials < kMostTrials;) {
     absl::StatusOr<std::shared_ptr<RequestSource>> requests =
         requests_at(share);
     if (!requests.ok()) return requests.status();
     auto server =
         std::make_unique<KvServer>(name, *std::move(requests), options, share);
-    if (trial == kMostTrials) return server;
     absl::StatusOr<double> counted =
         CountEvents(server.get(), kTooMany * target);
     if (!counted.ok()) return counted.status();
-    const double better =
-        std::min(1.0, share * (*counted > 0 ? target / *counted : kTooFew));
-    if (std::abs(better / share - 1) < kNear) {
+    const Trial trial = {share, *counted};
+    if (OffBy(trial.events, target) < kNear ||
+        (share == 1 && trial.events < target)) {
       if (absl::Status status = server->Rewind(); !status.ok()) return status;
       return server;
     }
-    share = better;
+    // Of those broken off a later one has the smaller share.
+    if (OffBy(trial.events, target) <= OffBy(best.events, target)) {
+      best = trial;
+    }
+    (trial.events < target ? low : high) = trial;
+    share =
+        NextShare(low, high, target, /*halve=*/trials > 2 && trials % 2 == 0);
+    // Where even all requests have no event, share 1 has ended it above.
+    if (trial.events > 0 || high.share > 0) ++trials;
+    // No double lies between.
+    if (share == low.share || share == high.share) break;
   }
+  absl::StatusOr<std::shared_ptr<RequestSource>> requests =
+      requests_at(best.share);
+  if (!requests.ok()) return requests.status();
+  return std::make_unique<KvServer>(name, *std::move(requests), options,
+                                    best.share);
 }
 
 // The events of all requests if they found nothing to share or to take over, by

@@ -6,7 +6,10 @@
 //
 // Towards a target (KvOptions::events) a share of the requests is served, and
 // decoding takes 1 / share times as long, so that as many requests overlap as
-// before. What requests save by sharing is found out by trial. A sample keeps
+// before. Such a trace ends with KvOptions::days: without that, the last
+// answers would go on long after it. What requests save by sharing is found out
+// by trial; of few requests the nearest number of events may be far off, but
+// there is one request with events where all of them have any. A sample keeps
 // its requests as they are; of prompts with known contents it hence finds fewer
 // in memory than all of them would, as some that had brought them are missing.
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/match.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
@@ -41,7 +41,7 @@ absl::StatusOr<bool> LineReader::Next(absl::string_view* line) {
     if (line_end - begin_ > kMaxLineBytes) {
       ++line_number_;
       return Error(absl::StrCat("a line of more than ", kMaxLineBytes,
-                                " characters; no trace format has such"));
+                                " characters, the most that is read"));
     }
     if (whole) {
       if (newline == nullptr && begin_ == end_) return false;
@@ -64,6 +64,21 @@ absl::StatusOr<bool> LineReader::Next(absl::string_view* line) {
   }
 }
 
+absl::StatusOr<bool> LineReader::NextNotBlank(absl::string_view* line) {
+  size_t blank_bytes = 0;
+  while (true) {
+    absl::StatusOr<bool> found = Next(line);
+    if (!found.ok() || !*found) return found;
+    if (!absl::StripAsciiWhitespace(*line).empty()) return true;
+    blank_bytes += line->size() + 1;
+    if (blank_bytes > kMaxBlankBytes) {
+      return Error(absl::StrCat("more than ", kMaxBlankBytes,
+                                " characters of blank lines in a row; leave "
+                                "them out"));
+    }
+  }
+}
+
 absl::Status LineReader::Rewind() {
   begin_ = end_ = 0;
   at_end_ = false;
@@ -71,9 +86,10 @@ absl::Status LineReader::Rewind() {
   return source_->Rewind();
 }
 
-absl::Status LineReader::Error(absl::string_view reason) const {
+absl::Status LineReader::ErrorAt(uint64_t line_number,
+                                 absl::string_view reason) const {
   return absl::InvalidArgumentError(
-      absl::StrCat(path_, ":", line_number_, ": ", reason));
+      absl::StrCat(path_, ":", line_number, ": ", reason));
 }
 
 }  // namespace firn::bench

@@ -23,6 +23,7 @@ namespace firn::bench {
 class LineReader {
  public:
   static constexpr size_t kMaxLineBytes = size_t{64} << 10;
+  static constexpr size_t kMaxBlankBytes = 1'000'000;
 
   static absl::StatusOr<LineReader> Open(absl::string_view path);
 
@@ -32,6 +33,11 @@ class LineReader {
   // kMaxLineBytes.
   absl::StatusOr<bool> Next(absl::string_view* line);
 
+  // Likewise to the next line that has more than white space. InvalidArgument
+  // also for more than kMaxBlankBytes of lines in a row that have not: a small
+  // packed file can hold any number of them.
+  absl::StatusOr<bool> NextNotBlank(absl::string_view* line);
+
   absl::Status Rewind();
 
   const std::string& path() const { return path_; }
@@ -39,7 +45,11 @@ class LineReader {
   uint64_t line_number() const { return line_number_; }
 
   // InvalidArgument "FILE:LINE: reason" for that line.
-  absl::Status Error(absl::string_view reason) const;
+  absl::Status Error(absl::string_view reason) const {
+    return ErrorAt(line_number_, reason);
+  }
+  // For another line.
+  absl::Status ErrorAt(uint64_t line_number, absl::string_view reason) const;
 
  private:
   LineReader(std::string path, std::unique_ptr<ByteSource> source);

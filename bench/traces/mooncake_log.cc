@@ -3,6 +3,7 @@
 
 #include "bench/traces/mooncake_log.h"
 
+#include <cmath>
 #include <string>
 
 #include "absl/strings/ascii.h"
@@ -35,21 +36,24 @@ absl::Status FieldError(absl::string_view field, absl::string_view reason) {
 }
 
 // Of `value`, found as `field`. Nothing of a value of another type is quoted:
-// it may nest as deep as a line is long.
+// it may nest as deep as a line is long. JSON has no integers of its own: 1e3
+// and 1000.0 are whole, too.
 absl::StatusOr<uint64_t> WholeNumber(const Json& value, absl::string_view field,
                                      uint64_t most, absl::string_view more) {
-  if (value.is_number_float()) {
-    return FieldError(field, absl::StrCat(value.get<double>(),
-                                          " is not a whole number of at most "
-                                          "64 bits"));
-  }
-  if (value.is_number_integer() && !value.is_number_unsigned()) {
-    return FieldError(field, absl::StrCat(value.get<int64_t>(),
-                                          " is negative; give 0 or more"));
-  }
-  if (!value.is_number_unsigned()) {
+  if (!value.is_number()) {
     return FieldError(field, absl::StrCat("of type ", value.type_name(),
                                           "; give a whole number"));
+  }
+  const double real = value.get<double>();
+  if (real < 0) {
+    return FieldError(
+        field, absl::StrCat(value.dump(), " is negative; give 0 or more"));
+  }
+  if (value.is_number_float() &&
+      (real >= 0x1.0p64 || real != std::floor(real))) {
+    return FieldError(
+        field, absl::StrCat(value.dump(),
+                            " is not a whole number of at most 64 bits"));
   }
   const uint64_t number = value.get<uint64_t>();
   if (number > most) {
@@ -130,15 +134,13 @@ absl::StatusOr<std::unique_ptr<RequestSource>> MooncakeRows::Open(
 
 absl::StatusOr<bool> MooncakeRows::Next(Request* request) {
   absl::string_view line;
-  do {
-    absl::StatusOr<bool> found = lines_.Next(&line);
-    if (!found.ok()) return found.status();
-    if (!*found && !found_any_) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          lines_.path(), ": no request; one JSON object a line is expected"));
-    }
-    if (!*found) return false;
-  } while (absl::StripAsciiWhitespace(line).empty());
+  absl::StatusOr<bool> found = lines_.NextNotBlank(&line);
+  if (!found.ok()) return found.status();
+  if (!*found && !found_any_) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        lines_.path(), ": no request; one JSON object a line is expected"));
+  }
+  if (!*found) return false;
   found_any_ = true;
   const Json row = Json::parse(line.begin(), line.end(), /*cb=*/nullptr,
                                /*allow_exceptions=*/false);

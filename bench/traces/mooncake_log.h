@@ -6,6 +6,9 @@
 // hash_ids: a number for each piece of 512 tokens of the prompt, the last of
 // which may be shorter. Equal numbers mean that prompts are equal up to the end
 // of that piece. Other fields do not matter.
+//
+// A line has up to LineReader::kMaxLineBytes characters: with numbers of six
+// digits it holds the pieces of prompts of some 4 million tokens.
 
 #ifndef FIRN_BENCH_TRACES_MOONCAKE_LOG_H_
 #define FIRN_BENCH_TRACES_MOONCAKE_LOG_H_

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
@@ -85,8 +86,10 @@ absl::StatusOr<std::unique_ptr<TraceSource>> OpenTrace(absl::string_view text) {
         absl::StrCat(spec->path, ": the file is empty; give ", kFormats));
   }
   if (IsPickle(*start)) return TorchSnapshot::Open(*spec);
-  absl::string_view line = *start;
-  line = absl::StripPrefix(line.substr(0, line.find('\n')), "\xef\xbb\xbf");
+  // The first line that is not blank, as all readers of text skip the others.
+  absl::string_view line = absl::StripLeadingAsciiWhitespace(
+      absl::StripPrefix(*start, "\xef\xbb\xbf"));
+  line = line.substr(0, line.find('\n'));
   const std::vector<absl::string_view> header = SplitCsv(line);
   if (RmmLog::Recognise(header)) return RmmLog::Open(*spec);
   if (HasColumnsOf(kAzureLog, header)) {

@@ -90,7 +90,9 @@ absl::Status RequestLog::Measure() {
   // A log of one moment has no gap to go by: it comes once a second.
   const double gap_us = span_us > 0 ? span_us / static_cast<double>(count - 1)
                                     : static_cast<double>(kUsPerSecond);
-  period_us_ = (span_us + gap_us) * dilate_;
+  // Shorter rounds would be endless work where they have no event.
+  period_us_ =
+      std::max((span_us + gap_us) * dilate_, static_cast<double>(kUsPerSecond));
   swings_ = period_us_ < end_us_;
   return Rewind();
 }

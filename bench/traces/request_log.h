@@ -17,10 +17,12 @@ namespace firn::bench {
 
 // Plays a log for `days` days (24 h each, may be fractional), its times
 // multiplied by `dilate`. A longer log is cut. A shorter one is played again
-// and again, one mean gap between its last request and its first, and the rate
-// of arrivals swings with the time of day between the log's own and a twentieth
-// of it: it starts half-way up, is highest after 6 h and lowest after 18 h.
-// What was recorded once is other contents each time it is played: the names of
+// and again, one mean gap between its last request and its first but no more
+// than once a second, and the rate of arrivals swings with the time of day
+// between the log's own and a twentieth of it: it starts half-way up, is
+// highest after 6 h and lowest after 18 h. This day has 24 h of the trace's
+// clock, whatever `dilate` is: dilating changes the log's own rate alone. What
+// was recorded once is other contents each time it is played: the names of
 // prefix pieces differ from round to round.
 //
 // The log is read as a stream, once to learn how long it is; a time that falls

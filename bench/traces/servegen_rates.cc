@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "bench/traces/csv_reader.h"
 #include "bench/traces/decimal_number.h"
@@ -67,15 +66,17 @@ absl::StatusOr<Row> ParseRow(const LineReader& lines, absl::string_view line) {
   return row;
 }
 
-// Sets the end and, from the rate that stands there, the requests.
-absl::Status CloseWindow(const LineReader& lines, double end_s,
-                         RateWindow* window) {
+// Sets the end of the window of line `line_number` and, from the rate that
+// stands there, the requests.
+absl::Status CloseWindow(const LineReader& lines, uint64_t line_number,
+                         double end_s, RateWindow* window) {
   window->end_s = end_s;
   window->requests *= end_s - window->start_s;
   if (window->requests > kMaxWindowRequests) {
-    return lines.Error(absl::StrCat("the window from ", window->start_s,
-                                    " s has ", window->requests,
-                                    " requests; at most ", kMaxWindowRequests));
+    return lines.ErrorAt(
+        line_number, absl::StrCat("the window from ", window->start_s,
+                                  " s has ", window->requests,
+                                  " requests; at most ", kMaxWindowRequests));
   }
   return absl::OkStatus();
 }
@@ -87,12 +88,12 @@ absl::StatusOr<std::vector<RateWindow>> ReadServeGenRates(
   absl::StatusOr<LineReader> lines = LineReader::Open(path);
   if (!lines.ok()) return lines.status();
   std::vector<RateWindow> windows;
+  uint64_t last_line_number = 0;  // of the last of them
   absl::string_view line;
   while (true) {
-    absl::StatusOr<bool> found = lines->Next(&line);
+    absl::StatusOr<bool> found = lines->NextNotBlank(&line);
     if (!found.ok()) return found.status();
     if (!*found) break;
-    if (absl::StripAsciiWhitespace(line).empty()) continue;
     if (windows.size() == most_windows) {
       return lines->Error("too many windows in all");
     }
@@ -116,10 +117,12 @@ absl::StatusOr<std::vector<RateWindow>> ReadServeGenRates(
                          windows.back().start_s, " s; ", kMinWindowSeconds,
                          " to ", kMaxWindowSeconds, " s later is expected"));
       }
-      absl::Status status = CloseWindow(*lines, start_s, &windows.back());
+      absl::Status status =
+          CloseWindow(*lines, last_line_number, start_s, &windows.back());
       if (!status.ok()) return status;
     }
     windows.push_back({start_s, start_s, rate, *std::move(gaps)});
+    last_line_number = lines->line_number();
   }
   if (windows.empty()) {
     return absl::InvalidArgumentError(
@@ -130,7 +133,8 @@ absl::StatusOr<std::vector<RateWindow>> ReadServeGenRates(
           ? kOnlyWindowSeconds
           : windows.back().start_s - windows[windows.size() - 2].start_s;
   absl::Status status =
-      CloseWindow(*lines, windows.back().start_s + length_s, &windows.back());
+      CloseWindow(*lines, last_line_number, windows.back().start_s + length_s,
+                  &windows.back());
   if (!status.ok()) return status;
   return windows;
 }

@@ -4,11 +4,22 @@
 #include "bench/traces/servegen_requests.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "bench/traces/clock_time.h"
 
 namespace firn::bench {
+
+double WindowsPlayed(const ServeGenFolder& folder, double days, double dilate) {
+  const double played_s =
+      days * static_cast<double>(kUsPerDay / kUsPerSecond) / dilate;
+  double windows = 0;
+  for (const ServeGenClient& client : folder.clients) {
+    windows += static_cast<double>(client.rates.size());
+  }
+  return std::ceil(played_s / folder.span_s) * windows;
+}
 
 ServeGenRequests::ServeGenRequests(std::shared_ptr<const ServeGenFolder> folder,
                                    double days, double dilate, double share,

@@ -19,6 +19,10 @@
 
 namespace firn::bench {
 
+// The windows of all clients that ServeGenRequests goes through, with requests
+// or without.
+double WindowsPlayed(const ServeGenFolder& folder, double days, double dilate);
+
 // Plays a folder's data for `days` days (24 h each), times multiplied by
 // `dilate`; data that are shorter are played again from the start, without a
 // swing of the rate over the day: they have their own. Gives the share `share`

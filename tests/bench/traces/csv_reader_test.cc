@@ -16,6 +16,7 @@ namespace {
 using ::firn::testing::IsOkAndHolds;
 using ::firn::testing::StatusIs;
 using ::testing::Eq;
+using ::testing::HasSubstr;
 
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
@@ -51,6 +52,21 @@ TEST(CsvReaderTest, NamesTheLineOfARowThatDoesNotFit) {
   EXPECT_THAT(
       rows.NextRow(),
       StatusIs(kInvalid, Eq(path + ":3: 1 fields where the header has 2")));
+}
+
+TEST(CsvReaderTest, SkipsBlankLinesWithinLimits) {
+  FIRN_ASSERT_OK_AND_ASSIGN(
+      CsvReader rows, CsvReader::Open(WriteFile("f", " \n\nA\n\n1"), {"A"}));
+  EXPECT_THAT(rows.NextRow(), IsOkAndHolds(true));
+  EXPECT_EQ(rows.field(0), "1");
+  const std::string newlines(1'000'001, '\n');
+  FIRN_ASSERT_OK_AND_ASSIGN(
+      CsvReader blank,
+      CsvReader::Open(WriteFile("f", "A\n" + newlines), {"A"}));
+  EXPECT_THAT(blank.NextRow(),
+              StatusIs(kInvalid, HasSubstr("/f:1000002: more than 1000000")));
+  EXPECT_THAT(CsvReader::Open(WriteFile("f", newlines), {"A"}),
+              StatusIs(kInvalid, HasSubstr("/f:1000001: more than 1000000")));
 }
 
 TEST(CsvReaderTest, AnEmptyFileHasNoHeader) {

@@ -4,6 +4,7 @@
 #include "bench/traces/kv_server.h"
 
 #include <cstdint>
+#include <fstream>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -270,6 +271,146 @@ TEST(KvServerTest, MoreLiveBytesThanMemoryCanHaveAreAnError) {
   EXPECT_THAT(Drain(&server, &events),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("bytes live at once")));
+}
+
+TEST(KvServerTest, AnAnswerThatGrowsBeyondTheLimitIsAnErrorToo) {
+  KvOptions options = PlainOptions();
+  options.block_bytes = {uint64_t{1} << 40};
+  options.block_tokens = 1;
+  // The prompts come to 2^22 blocks of 2^40 bytes: the most that may be live.
+  std::vector<Request> requests(8, {0, 1 << 19, 0});
+  KvServer most("kv", std::make_unique<ListedRequests>(requests), options);
+  uint64_t events = 0;
+  FIRN_EXPECT_OK(Drain(&most, &events));
+  requests.assign(8, {0, 1 << 19, 1});
+  KvServer more("kv", std::make_unique<ListedRequests>(requests), options);
+  EXPECT_THAT(Drain(&more, &events),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "kv: more than 4611686018427387904 bytes live at once; "
+                       "give smaller block_bytes"));
+}
+
+TEST(KvServerTest, WhatIsTooMuchOfSequencesHasAdviceOfTheirs) {
+  KvOptions options = SequenceOptions();
+  options.token_bytes = {uint64_t{1} << 30};
+  uint64_t events = 0;
+  const uint32_t prompt = 4'000'000'000;
+  KvServer bytes("kv",
+                 std::make_unique<ListedRequests>(
+                     std::vector<Request>{{0, prompt, 1}, {0, prompt, 1}}),
+                 options);
+  EXPECT_THAT(Drain(&bytes, &events),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("bytes live at once; give smaller "
+                                 "token_bytes")));
+  KvServer answer("kv",
+                  std::make_unique<ListedRequests>(
+                      std::vector<Request>{{0, 0, 16'777'217}}),
+                  options);
+  EXPECT_THAT(Drain(&answer, &events),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "kv: an answer of 16777217 tokens needs 1048577 "
+                       "allocations of 16 tokens; at most 1048576, so give "
+                       "shorter answers"));
+}
+
+TEST(KvServerTest, APromptOfASequenceIsOneAllocationHoweverLong) {
+  // 1.25 million units.
+  EXPECT_THAT(
+      Serve({{0, 20'000'000, 0}}, SequenceOptions()),
+      ElementsAre(Allocated(0, 0, 200'000'000), Freed(0, 0, 200'000'000)));
+}
+
+// A request without a prompt each microsecond, without end.
+class EmptyPrompts : public RequestSource {
+ public:
+  absl::StatusOr<bool> Next(Request* request) override {
+    *request = {time_us_++, 0, 1};
+    return true;
+  }
+  absl::Status Rewind() override {
+    time_us_ = 0;
+    return absl::OkStatus();
+  }
+
+ private:
+  int64_t time_us_ = 0;
+};
+
+TEST(KvServerTest, RequestsInFlightAreLimitedEvenIfTheyHoldNothing) {
+  KvOptions options = PlainOptions();
+  options.decode_tps = 1e-3;
+  KvServer server("kv", std::make_unique<EmptyPrompts>(), options);
+  uint64_t events = 0;
+  EXPECT_THAT(Drain(&server, &events),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "kv: more than 1048576 requests in flight at once; give "
+                       "a larger decode_tps"));
+}
+
+// Of this process's address space.
+uint64_t ReservedBytes() {
+  std::ifstream statm("/proc/self/statm");
+  uint64_t pages = 0;
+  statm >> pages;
+  return pages * 4096;
+}
+
+TEST(KvServerTest, AnAnswerTakesNoMemoryBeforeItIsThere) {
+  KvOptions options = PlainOptions();
+  options.decode_tps = 1e-3;
+  KvServer server("kv",
+                  std::make_unique<ListedRequests>(
+                      std::vector<Request>(2'000, {0, 16, kMaxRequestTokens})),
+                  options);
+  const uint64_t before = ReservedBytes();
+  TraceEvent event;
+  for (int i = 0; i < 2'000; ++i) ASSERT_TRUE(*server.Next(&event));
+  // In full they would have 5 MB each.
+  EXPECT_LT(ReservedBytes() - before, uint64_t{200} << 20);
+}
+
+TEST(KvServerTest, ALongRequestThatEndedHoldsNoMemory) {
+  // 300 times a long prompt that ends at once, and a short one that takes its
+  // place and stays, with a block of it where prefixes are taken over.
+  std::vector<Request> requests;
+  for (int64_t i = 0; i < 300; ++i) {
+    requests.push_back({2 * i, 1 << 20, 0});
+    requests.push_back({2 * i + 1, 16, 1});
+  }
+  for (const double retain : {0, 1}) {
+    KvOptions options = PlainOptions();
+    options.retain = options.hit = retain;
+    options.decode_tps = 1e-3;
+    KvServer server("kv", std::make_unique<ListedRequests>(requests), options);
+    const uint64_t before = ReservedBytes();
+    TraceEvent event;
+    do {
+      ASSERT_TRUE(*server.Next(&event));
+    } while (event.time_us < 599);
+    // 2^16 blocks have half a MiB.
+    EXPECT_LT(ReservedBytes() - before, uint64_t{50} << 20) << retain;
+  }
+}
+
+TEST(KvServerTest, ASampledTraceEndsWithItsDays) {
+  KvOptions options = PlainOptions();
+  options.days = 2.0 / 86'400;
+  const std::vector<Request> requests = {{0, 16, 1}, {1'900'000, 16, 1}};
+  // Of all requests the last end is at 2 s.
+  KvServer all("kv", std::make_unique<ListedRequests>(requests), options);
+  EXPECT_EQ(Gather(&all).back().time_us, 2'000'000);
+  // Half of them decode for 0.2 s: that of the second would end at 2.1 s.
+  KvServer half("kv", std::make_unique<ListedRequests>(requests), options, 0.5);
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_THAT(Gather(&half),
+                ElementsAre(Allocated(0, 0, 100), Allocated(200'000, 1, 100),
+                            Freed(200'000, 1, 100), Freed(200'000, 0, 100),
+                            Allocated(1'900'000, 0, 100)));
+    TraceEvent event;
+    EXPECT_FALSE(*half.Next(&event)) << "the end is the end";
+    FIRN_ASSERT_OK(half.Rewind());
+  }
 }
 
 TEST(MostKvEventsTest, CountsWhatARequestAllocatesAndFrees) {

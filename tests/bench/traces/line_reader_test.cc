@@ -81,6 +81,28 @@ TEST(LineReaderTest, TakesALineOfTheGreatestLengthAndRefusesALongerOne) {
   }
 }
 
+TEST(LineReaderTest, SkipsBlankLinesButNotWithoutEnd) {
+  const std::string line(999, ' ');
+  std::string contents;
+  for (int i = 0; i < 1000; ++i) contents += line + "\n";
+  FIRN_ASSERT_OK_AND_ASSIGN(
+      LineReader reader,
+      LineReader::Open(WriteFile("f", contents + "a\n" + contents + "b\n")));
+  absl::string_view found;
+  for (const char* expected : {"a", "b"}) {
+    EXPECT_THAT(reader.NextNotBlank(&found), IsOkAndHolds(true));
+    EXPECT_EQ(found, expected);
+  }
+  EXPECT_THAT(reader.NextNotBlank(&found), IsOkAndHolds(false));
+
+  const std::string path = WriteFile("g", contents + "\na");
+  FIRN_ASSERT_OK_AND_ASSIGN(LineReader longer, LineReader::Open(path));
+  EXPECT_THAT(longer.NextNotBlank(&found),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       Eq(path + ":1001: more than 1000000 characters of blank "
+                                 "lines in a row; leave them out")));
+}
+
 TEST(LineReaderTest, AMillionCharactersAreOneShortError) {
   const std::string path = WriteFile("f", std::string(1'000'000, 'x'));
   FIRN_ASSERT_OK_AND_ASSIGN(LineReader reader, LineReader::Open(path));

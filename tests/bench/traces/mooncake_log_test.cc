@@ -115,13 +115,37 @@ TEST(MooncakeLogTest, NamesLineFieldAndReasonOfABadLine) {
            Case{Row("1", "1", "1", "[1099511627776]"),
                 "hash_ids: 1099511627776 is too large to number a piece; at "
                 "most 1099511627775"},
-           Case{std::string(70'000, ' '), "a line of more than 65536"},
+           Case{Row("-1e3", "1", "1", "[1]"),
+                "timestamp: -1000.0 is negative; give 0 or more"},
+           Case{Row("1e15", "1", "1", "[1.5]"), "hash_ids: 1.5 is not a whole"},
+           Case{Row("1e16", "1", "1", "[1]"),
+                "timestamp: 10000000000000000 is too late"},
+           Case{std::string(70'000, ' '),
+                "a line of more than 65536 characters, the most that is read"},
        }) {
     EXPECT_THAT(
         ReadAll(WriteFile("f", absl::StrCat(kGoodLine, c.line, "\n"))),
         StatusIs(kInvalid, AllOf(HasSubstr("/f:2: "), HasSubstr(c.message))))
         << c.line.substr(0, 100);
   }
+}
+
+TEST(MooncakeLogTest, AWholeNumberIsWholeHoweverItIsWritten) {
+  FIRN_ASSERT_OK_AND_ASSIGN(
+      const std::vector<Request> log,
+      ReadAll(WriteFile("f", Row("1e3", "513.0", "5.2e1", "[46.0, 4.7e1]"))));
+  ASSERT_EQ(log.size(), 1u);
+  EXPECT_EQ(log[0].time_us, 1'000'000);
+  EXPECT_EQ(log[0].context_tokens, 513u);
+  EXPECT_EQ(log[0].generated_tokens, 52u);
+  EXPECT_THAT(log[0].prefix_pieces, ElementsAre(46, 47));
+}
+
+TEST(MooncakeLogTest, BlankLinesHaveALimit) {
+  EXPECT_THAT(
+      ReadAll(WriteFile("f", kGoodLine + std::string(1'000'001, '\n'))),
+      StatusIs(kInvalid, HasSubstr("/f:1000002: more than 1000000 characters "
+                                   "of blank lines")));
 }
 
 TEST(MooncakeLogTest, DeeplyNestedLinesAreRefused) {

@@ -76,6 +76,22 @@ TEST(OpenTraceTest, RecognisesFormatsByContentsWhateverTheName) {
   }
 }
 
+TEST(OpenTraceTest, TextIsRecognisedByItsFirstLineThatIsNotBlank) {
+  const std::string mooncake =
+      WriteFile("a",
+                "\xef\xbb\xbf\r\n \n{\"timestamp\": 0, \"input_length\": 1, "
+                "\"output_length\": 0, \"hash_ids\": [0]}\n");
+  const std::string azure =
+      WriteFile("b",
+                "\n\nTIMESTAMP,ContextTokens,GeneratedTokens\n"
+                "2023-11-16 18:15:46,5,1\n");
+  for (const std::string& path : {mooncake, azure}) {
+    FIRN_EXPECT_OK(Replay(path + ",days=0.001"));
+  }
+  EXPECT_THAT(Replay(WriteFile("c", " \n\n")),
+              StatusIs(kInvalid, HasSubstr("/c: unknown format")));
+}
+
 TEST(OpenTraceTest, EachBadInputIsOneLineThatNamesTheFileAndTheReason) {
   const std::string rmm = "Thread,Time,Action,Pointer,Size,Stream\n";
   const std::string azure = "TIMESTAMP,ContextTokens,GeneratedTokens\n";

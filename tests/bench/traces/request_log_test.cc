@@ -128,6 +128,29 @@ TEST(RequestLogTest, ALogOfOneMomentComesOnceASecond) {
   EXPECT_THAT(Times(log.get()), ElementsAre(0, 0));
 }
 
+TEST(RequestLogTest, AShorterLogThanASecondComesOnceASecondAtTheMost) {
+  const std::unique_ptr<RequestLog> log =
+      Log({{0, 1, 1}, {1, 1, 1}}, 1.0 / 24, 1);
+  // An hour at little more than half the rate (0.59 of it).
+  EXPECT_NEAR(static_cast<double>(Times(log.get()).size()), 2 * 0.59 * 3600,
+              100);
+  const std::unique_ptr<RequestLog> dilated =
+      Log({{0, 1, 1}, {1'000'000, 1, 1}}, 1.0 / 24, 1e-3);
+  EXPECT_NEAR(static_cast<double>(Times(dilated.get()).size()), 2 * 0.59 * 3600,
+              100);
+}
+
+TEST(RequestLogTest, TheSwingsDayIsTheTracesWhateverTheDilation) {
+  // Dilated by 2, a request a minute comes each 2 minutes at 6 h.
+  const std::unique_ptr<RequestLog> log = Log(EveryMinute(60), 1, 2);
+  std::vector<int> per_hour(24, 0);
+  for (const int64_t time_us : Times(log.get())) {
+    ++per_hour[static_cast<size_t>(time_us / kUsPerHour)];
+  }
+  EXPECT_NEAR(per_hour[6], 30, 1);
+  EXPECT_NEAR(per_hour[18], 1.5, 1);
+}
+
 TEST(SwungTimeTest, RisesAndKeepsWholeDays) {
   double last_us = -1;
   for (double steady_us = 0; steady_us < kDayUs; steady_us += kDayUs / 1000) {

@@ -78,13 +78,28 @@ TEST(ServeGenLogTest, NamesAnUnknownKeyAndABadFile) {
                                    "'Cauchy' is no known distribution")));
 }
 
+TEST(ServeGenLogTest, WindowsWithoutEndAreAnError) {
+  const std::string folder = WriteServeGenFolder({
+      {"chunk-0-trace.csv", "0,1e-300,1,Gamma,1,1\n1,1e-300,1,Gamma,1,1\n"},
+      {"chunk-0-dataset.json", LengthsFile("1: 1", "1: 1")},
+  });
+  EXPECT_THAT(
+      OpenTrace(folder + ",days=1000,dilate=0.001"),
+      StatusIs(kInvalid,
+               folder + ": days=1000 and dilate=0.001 play 8.64e+10 of the "
+                        "clients' windows; at most 1e+08, so give fewer days "
+                        "or a larger dilate"));
+  EXPECT_TRUE(EventsOf(folder + ",days=0.1").empty());
+}
+
 TEST(ServeGenLogTest, FourteenDaysOfTheRealFolderComeDownToTheEventsAskedFor) {
   FIRN_PUBLIC_TRACE_OR_SKIP(path, "servegen/language/m-small");
   FIRN_ASSERT_OK_AND_ASSIGN(std::unique_ptr<TraceSource> trace,
                             OpenTrace(path + ",days=14,events=1M"));
   const std::vector<TraceEvent> events = Gather(trace.get());
   EXPECT_NEAR(static_cast<double>(events.size()), 1e6, 5e4);
-  EXPECT_GT(events.back().time_us, int64_t{14} * 86'399 * 1'000'000);
+  EXPECT_GT(events.back().time_us, int64_t{14} * 86'390 * 1'000'000);
+  EXPECT_LT(events.back().time_us, int64_t{14} * 86'400 * 1'000'000);
 }
 
 }  // namespace
