@@ -88,6 +88,7 @@ TEST(SizeHashTableTest, DrainingTakesEveryBlockOnce) {
     EXPECT_TRUE(drained.emplace(block.start, block.bytes).second);
   }
   EXPECT_EQ(drained, expected);
+  EXPECT_EQ(table.buckets(), SizeHashTable::kFirstBuckets);
   EXPECT_EQ(table.blocks(), 0u);
   EXPECT_EQ(table.bins(), 0u);
   EXPECT_TRUE(table.Drain().empty());

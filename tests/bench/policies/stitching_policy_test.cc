@@ -248,6 +248,30 @@ TEST(StitchingPolicyTest, TheStitchedRangesUsedLongestAgoAreUnmapped) {
   EXPECT_EQ(policy.Report().driver_calls.release, 0u);
 }
 
+TEST(StitchingPolicyTest, ASmallDeviceHasAsManyStitchedRangesAsItsSizeAllows) {
+  constexpr uint64_t kChunks = 16;
+  StitchingPolicy policy(Options(kChunks));
+  std::vector<uint64_t> blocks;
+  uint64_t most_mapped = 0;
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 20'000; ++i) {
+    if (blocks.empty() || random() % 2 == 0) {
+      const absl::StatusOr<uint64_t> block =
+          policy.Allocate((1 + random() % 5) * kChunk, 0);
+      if (block.ok()) blocks.push_back(*block);
+    } else {
+      std::swap(blocks[random() % blocks.size()], blocks.back());
+      FIRN_ASSERT_OK(policy.Free(blocks.back(), 0));
+      blocks.pop_back();
+    }
+    most_mapped = std::max(most_mapped, policy.usage().mapped_vgs);
+  }
+  // 12.5 times its chunks by stitched ranges, one that is in use, and once each
+  // by its own block.
+  EXPECT_LE(most_mapped, kChunks * 25 / 2 + kChunks + kChunks);
+  EXPECT_GT(most_mapped, kChunks * 25 / 4);
+}
+
 TEST(StitchingPolicyTest, FreeChunksServeTheirStreamAlone) {
   StitchingPolicy policy(Options(32));
   const uint64_t block = Take(&policy, 4, 1);
