@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/memory/memory.h"
+#include "absl/numeric/bits.h"
 #include "absl/strings/str_cat.h"
 #include "firn/core/driver_choice.h"
 #include "firn/core/pool_impl.h"
@@ -67,6 +68,21 @@ absl::StatusOr<uint64_t> ChooseCapacityBytes(const PoolOptions& options,
     return std::min<uint64_t>(free_bytes / 2, kDefaultCpuCapacityBytes);
   }
   return free_bytes - free_bytes / 10;
+}
+
+// How many blocks of each size class a thread's cache keeps for a stream: an
+// eighth of a granule, but enough to be worth while.
+std::vector<uint8_t> CacheHeights(const SizeClasses& classes,
+                                  uint32_t quanta_per_granule) {
+  constexpr uint32_t kLeastHeight = 4;
+  constexpr uint32_t kMostHeight = BlockCaches::kMostHeight;
+  std::vector<uint8_t> heights;
+  for (const uint32_t slot_quanta : classes.all_slot_quanta()) {
+    const uint32_t height = quanta_per_granule / 8 / slot_quanta;
+    heights.push_back(static_cast<uint8_t>(
+        std::min(std::max(height, kLeastHeight), kMostHeight)));
+  }
+  return heights;
 }
 
 // Opens the drivers that the options do not name; returns why this one.
@@ -229,9 +245,15 @@ Pool::Impl::Impl(PoolOptions options, Parts parts)
       granule_bytes_(parts.store.granule_bytes),
       quanta_per_granule_(
           static_cast<uint32_t>(granule_bytes_ / kQuantumBytes)),
+      granule_shift_(absl::bit_width(granule_bytes_) - 1),
+      base_address_(parts.address_space->base()),
+      address_bytes_(parts.address_space->vg_count() * granule_bytes_),
+      size_classes_(quanta_per_granule_),
       tracker_(std::move(parts.tracker)),
       gate_(devices_, tracker_.get(), GateOptions(options_)),
       store_(driver_, parts.store),
+      caches_(CacheHeights(size_classes_, quanta_per_granule_)),
+      streams_(driver_, tracker_.get(), [this] { return WaitForFreed(); }),
       address_space_(std::move(parts.address_space)),
       mappings_(driver_, address_space_.get(), &store_,
                 std::move(parts.mappings)),
@@ -240,7 +262,8 @@ Pool::Impl::Impl(PoolOptions options, Parts parts)
                [this] { return WaitForFreed(); }),
       windows_(&backing_),
       large_(&backing_),
-      free_queue_(driver_, tracker_.get(), [this] { return WaitForFreed(); }) {}
+      free_queue_(tracker_.get()),
+      slots_(&windows_.directory()) {}
 
 absl::Status Pool::Impl::CreateRelocator() {
   MutexLock lock(&mutex_);

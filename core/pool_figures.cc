@@ -17,7 +17,7 @@ absl::Status Pool::Impl::OutOfMemory(const Request& request,
   return absl::ResourceExhaustedError(absl::StrCat(
       "cannot allocate ", request.bytes, " bytes: ", last_failure.message(),
       ". capacity ", GranulesToBytes(store_.budget_granules()), ", held ", held,
-      ", live ", stats_.live_bytes, ", used ", used, ", free ",
+      ", live ", LiveBytes(), ", used ", used, ", free ",
       GranulesToBytes(backing_.available_granules()), ", pending frees ",
       free_queue_.pending_bytes(), ", least for what is live ", bound,
       ". Live memory ",
@@ -26,9 +26,18 @@ absl::Status Pool::Impl::OutOfMemory(const Request& request,
       "; compaction could free at most ", used - bound, " bytes more."));
 }
 
-PoolStats Pool::Impl::GetStats() const {
+PoolStats Pool::Impl::GetStats() {
   MutexLock lock(&mutex_);
+  ReleaseParked(/*is_idle=*/false);
+  NotePeaks();
+  const CacheTotals cached = caches_.totals();
   PoolStats stats = stats_;
+  stats.live_bytes += cached.allocated_bytes - cached.freed_bytes;
+  stats.live_allocations += cached.allocations - cached.frees;
+  stats.allocations += cached.allocations;
+  stats.frees += cached.frees;
+  stats.cache_hits = cached.allocations;
+  stats.parked_blocks = caches_.parked_blocks() + unreleased_.size();
   stats.backend = identity_.backend;
   stats.device_name = identity_.device_name;
   stats.driver_reason = driver_reason_;
@@ -57,7 +66,7 @@ PoolStats Pool::Impl::GetStats() const {
 PoolUsage Pool::Impl::GetUsage() const {
   MutexLock lock(&mutex_);
   PoolUsage usage;
-  usage.live_bytes = stats_.live_bytes;
+  usage.live_bytes = LiveBytes();
   usage.used_bytes = GranulesToBytes(books_.used_granules());
   usage.held_bytes = GranulesToBytes(store_.held_granules());
   usage.mapped_vgs = mappings_.mapped_vgs();
@@ -81,8 +90,12 @@ absl::StatusOr<uint64_t> Pool::Impl::Generation(const void* ptr) const {
   return generation;
 }
 
-absl::Status Pool::Impl::CheckInvariants() const {
+absl::Status Pool::Impl::CheckInvariants() {
   MutexLock lock(&mutex_);
+  DissolveParked();
+  if (!caches_.CheckInvariants()) {
+    return absl::InternalError("I1: a cache holds a block that is not parked");
+  }
   for (const absl::Status& status :
        {store_.CheckInvariants(), tracker_->CheckInvariants(),
         books_.CheckInvariants(), windows_.CheckInvariants(),
@@ -126,9 +139,9 @@ absl::Status Pool::Impl::CheckInvariants() const {
         "addresses: ", address_space_->free().vg_count(), " free and ",
         mapped_vgs, " mapped of ", address_space_->vg_count()));
   }
-  if (stats_.live_bytes > GranulesToBytes(books_.used_granules())) {
+  if (LiveBytes() > GranulesToBytes(books_.used_granules())) {
     return absl::InternalError(
-        absl::StrCat("I1: ", stats_.live_bytes, " bytes live, only ",
+        absl::StrCat("I1: ", LiveBytes(), " bytes live, only ",
                      books_.used_granules(), " granules used"));
   }
   return absl::OkStatus();

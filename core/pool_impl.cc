@@ -21,54 +21,6 @@ constexpr uint64_t kLeastGranulesPerForcedPass = 8;
 
 // --- Allocation ---
 
-absl::StatusOr<void*> Pool::Impl::Allocate(uint64_t bytes,
-                                           const AllocateOptions& options) {
-  if (bytes == 0) {
-    return absl::InvalidArgumentError("bytes: 0; ask for at least 1");
-  }
-  const uint64_t alignment = options.alignment_bytes;
-  constexpr uint64_t kMaxAlignment = uint64_t{1} << 30;
-  if (alignment == 0 || (alignment & (alignment - 1)) != 0 ||
-      alignment > kMaxAlignment) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("alignment_bytes: ", alignment,
-                     "; must be a power of two up to ", kMaxAlignment));
-  }
-  Request request;
-  request.bytes = bytes;
-  request.quanta = BytesToQuanta(bytes);
-  request.alignment_quanta = std::max<uint64_t>(1, alignment / kQuantumBytes);
-
-  const bool is_inside = gate_.ThisThreadIsInside();
-  absl::Status failure;
-  {
-    MutexLock lock(&mutex_);
-    may_wait_ = !is_inside;
-    failure = free_queue_.NoteStream(options.stream, gate_.was_used());
-    if (failure.ok() && !free_queue_.empty()) failure = ReleasePending(false);
-    Reach reach = is_inside ? Reach::kNoWaiting : Reach::kFreeMemory;
-    if (!is_inside && options_.move_on_failure && MayMovingHelp(request)) {
-      reach = Reach::kUntilMoving;
-    }
-    if (failure.ok()) {
-      const absl::StatusOr<BlockStart> start = AllocateLocked(request, reach);
-      if (start.ok()) return AddressOf(*start);
-      failure = start.status();
-    }
-    if (reach != Reach::kUntilMoving || !absl::IsResourceExhausted(failure)) {
-      ++stats_.failed_allocations;
-      return failure;
-    }
-  }
-  const absl::StatusOr<BlockStart> start = AllocateGated(request, failure);
-  MutexLock lock(&mutex_);
-  if (!start.ok()) {
-    ++stats_.failed_allocations;
-    return start.status();
-  }
-  return AddressOf(*start);
-}
-
 absl::StatusOr<BlockStart> Pool::Impl::AllocateLocked(const Request& request,
                                                       Reach reach) {
   absl::StatusOr<BlockStart> start = TryPlace(request, Effort::kOrdinary);
@@ -76,7 +28,7 @@ absl::StatusOr<BlockStart> Pool::Impl::AllocateLocked(const Request& request,
     start = ClimbLadder(request, reach, start.status());
   }
   if (!start.ok()) {
-    backing_.IsolateLost();
+    IsolateLost();
     return start;
   }
   ++stats_.allocations;
@@ -118,9 +70,14 @@ absl::StatusOr<BlockStart> Pool::Impl::TryPlace(const Request& request,
                              static_cast<uint32_t>(request.alignment_quanta),
                              request.bytes, effort);
   }
-  return large_.Allocate(
-      std::max<uint64_t>(request.quanta, quanta_per_granule_),
-      request.alignment_quanta, request.bytes, effort);
+  const uint64_t quanta =
+      std::max<uint64_t>(request.quanta, quanta_per_granule_);
+  const std::optional<BlockStart> parked =
+      large_.TakeParked(quanta, request.alignment_quanta, request.bytes);
+  if (parked.has_value()) return *parked;
+  DissolveParked();
+  return large_.Allocate(quanta, request.alignment_quanta, request.bytes,
+                         effort);
 }
 
 absl::StatusOr<BlockStart> Pool::Impl::ClimbLadder(const Request& request,
@@ -129,19 +86,25 @@ absl::StatusOr<BlockStart> Pool::Impl::ClimbLadder(const Request& request,
   if (request.bytes > GranulesToBytes(store_.budget_granules())) {
     return OutOfMemory(request, failure);
   }
-  backing_.IsolateLost();
+  IsolateLost();
   // Each rung that changed something is followed by another attempt.
   const auto retry = [&](Effort effort) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     absl::StatusOr<BlockStart> start = TryPlace(request, effort);
     if (!start.ok()) {
       failure = start.status();
-      backing_.IsolateLost();
+      IsolateLost();
     }
     return start;
   };
-  // 1. Freed blocks whose streams are not done: wait for them.
-  if (reach != Reach::kNoWaiting && !free_queue_.empty()) {
-    const absl::Status status = ReleasePending(!launches_are_drained_);
+  // 1. Freed blocks: those that are parked, then those whose streams are not
+  // done, which are waited for.
+  if (ReleaseParked(launches_are_drained_)) {
+    absl::StatusOr<BlockStart> start = retry(Effort::kOrdinary);
+    if (!absl::IsResourceExhausted(start.status())) return start;
+  }
+  if (reach != Reach::kNoWaiting &&
+      (!free_queue_.empty() || has_parked_blocks())) {
+    const absl::Status status = ReleaseFreed();
     if (!status.ok()) return status;
     absl::StatusOr<BlockStart> start = retry(Effort::kOrdinary);
     if (!absl::IsResourceExhausted(start.status())) return start;
@@ -161,7 +124,7 @@ absl::StatusOr<BlockStart> Pool::Impl::ClimbLadder(const Request& request,
   }
   if (reach == Reach::kUntilMoving) return failure;
   // 3. Move live memory together, where that is allowed.
-  if (reach == Reach::kLiveMemory && frees_at_empty_pass_ != stats_.frees) {
+  if (reach == Reach::kLiveMemory && frees_at_empty_pass_ != Frees()) {
     const absl::Status status = MakeRoom(request);
     if (!status.ok()) return status;
     absl::StatusOr<BlockStart> start = retry(Effort::kOrdinary);
@@ -187,19 +150,19 @@ absl::Status Pool::Impl::MakeRoom(const Request& request) {
   CompactionReport report;
   const absl::Status status = CompactLocked(options, &report);
   if (!status.ok()) return status;
-  if (report.granules_recovered == 0) frees_at_empty_pass_ = stats_.frees;
+  if (report.granules_recovered == 0) frees_at_empty_pass_ = Frees();
   return absl::OkStatus();
 }
 
 bool Pool::Impl::HoleWasInVain(const WindowAllocator::Shape& shape) {
-  return frees_at_failed_hole_ == stats_.frees &&
+  return frees_at_failed_hole_ == Frees() &&
          shape.quanta >= failed_hole_.quanta &&
          shape.alignment_quanta >= failed_hole_.alignment_quanta;
 }
 
 bool Pool::Impl::MayMovingHelp(const Request& request) {
   if (request.bytes > GranulesToBytes(store_.budget_granules())) return false;
-  return frees_at_empty_pass_ != stats_.frees ||
+  return frees_at_empty_pass_ != Frees() ||
          (IsSmall(request) && !HoleWasInVain(ShapeOf(request)));
 }
 
@@ -214,98 +177,13 @@ absl::Status Pool::Impl::MakeHole(const Request& request) {
   status = compactor_->OpenHole(shape.quanta, shape.alignment_quanta, &report);
   CountPass(status, report);
   if (status.ok() && report.moves == 0) {
-    frees_at_failed_hole_ = stats_.frees;
+    frees_at_failed_hole_ = Frees();
     failed_hole_ = shape;
   }
   return status;
 }
 
-// --- Free ---
-
-void* Pool::Impl::AddressOf(BlockStart start) const {
-  return reinterpret_cast<void*>(
-      static_cast<uintptr_t>(address_space_->AddressOf(start.vg) +
-                             QuantaToBytes(start.offset_quanta)));
-}
-
-uint64_t Pool::Impl::RequestedBytes(BlockStart start) const {
-  switch (books_.vg(start.vg).role) {
-    case VgRole::kWindow:
-      return windows_.RequestedBytes(start);
-    case VgRole::kRemainder:
-    case VgRole::kInterior:
-      return large_.RequestedBytes(start);
-    default:
-      return 0;
-  }
-}
-
-absl::StatusOr<BlockStart> Pool::Impl::FindBlock(const void* ptr) const {
-  const DevicePtr address = reinterpret_cast<uintptr_t>(ptr);
-  const std::optional<VgIndex> vg = address_space_->VgOf(address);
-  if (!vg.has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "ptr: 0x", absl::Hex(address), " is not an address of this pool"));
-  }
-  const uint64_t offset_bytes = address - address_space_->AddressOf(*vg);
-  BlockStart start;
-  start.vg = *vg;
-  start.offset_quanta = static_cast<uint32_t>(offset_bytes / kQuantumBytes);
-  if (offset_bytes % kQuantumBytes != 0 || RequestedBytes(start) == 0 ||
-      free_queue_.IsPending(start)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("ptr: no live block starts at 0x", absl::Hex(address),
-                     ": freed before, or an address inside a block"));
-  }
-  return start;
-}
-
-absl::Status Pool::Impl::Free(void* ptr, StreamHandle stream) {
-  if (ptr == nullptr) return absl::OkStatus();
-  const bool is_inside = gate_.ThisThreadIsInside();
-  MutexLock lock(&mutex_);
-  may_wait_ = !is_inside;
-  const absl::StatusOr<BlockStart> start = FindBlock(ptr);
-  if (!start.ok()) {
-    ++stats_.refused_frees;
-    return start.status();
-  }
-  const uint64_t bytes = RequestedBytes(*start);
-  absl::Status status = free_queue_.NoteStream(stream, gate_.was_used());
-  // Earlier frees would have to be waited for, and may not: this one at least
-  // gets a token.
-  const bool with_token = absl::IsResourceExhausted(status);
-  if (with_token) status = absl::OkStatus();
-  // The default stream captures nothing.
-  if (status.ok() && stream != nullptr) {
-    status = free_queue_.RefuseCapturing(stream);
-  }
-  const bool is_queued = with_token || free_queue_.is_recording();
-  if (status.ok() && is_queued) {
-    status = free_queue_.Push(*start, bytes, stream);
-  }
-  if (!status.ok()) {
-    ++stats_.refused_frees;
-    return status;
-  }
-  ++stats_.frees;
-  --stats_.live_allocations;
-  stats_.live_bytes -= bytes;
-  if (!is_queued) {
-    Release(*start);
-    has_unconfirmed_frees_ = true;
-  }
-  return absl::OkStatus();
-}
-
-void Pool::Impl::Release(BlockStart start) {
-  if (books_.vg(start.vg).role == VgRole::kWindow) {
-    windows_.Free(start);
-  } else {
-    const GranuleId shared = large_.Free(start);
-    if (!shared.is_none()) windows_.UnblockAll(shared);
-  }
-}
+// --- Freed memory ---
 
 absl::Status Pool::Impl::WaitForFreed() {
   // Reached through Backing, which is used under the lock only.
@@ -318,6 +196,18 @@ absl::Status Pool::Impl::WaitForFreed() {
   const absl::Status idle = WaitForDevices();
   if (idle.ok()) has_unconfirmed_frees_ = false;
   return idle;
+}
+
+absl::Status Pool::Impl::ReleaseFreed() {
+  const absl::Status status = ReleasePending(!launches_are_drained_);
+  if (!status.ok() || !has_parked_blocks()) return status;
+  // No token tells of these.
+  if (!launches_are_drained_) {
+    const absl::Status idle = WaitForDevices();
+    if (!idle.ok()) return idle;
+  }
+  ReleaseParked(/*is_idle=*/true);
+  return absl::OkStatus();
 }
 
 absl::Status Pool::Impl::ReleasePending(bool wait) {
@@ -336,6 +226,7 @@ absl::Status Pool::Impl::WaitUntilIdle() {
     const absl::Status idle = WaitForDevices();
     if (!idle.ok()) return idle;
   }
+  ReleaseParked(/*is_idle=*/true);
   has_unconfirmed_frees_ = false;
   // What streams outside of scopes are still doing is no work on this memory.
   return ReleasePending(!launches_are_drained_);
@@ -352,7 +243,10 @@ void Pool::Impl::CountPass(const absl::Status& status,
 
 absl::Status Pool::Impl::CompactLocked(const CompactOptions& options,
                                        CompactionReport* report) {
-  if (options.dry_run) return compactor_->Run(options, report);
+  if (options.dry_run) {
+    ReleaseParked(/*is_idle=*/false);
+    return compactor_->Run(options, report);
+  }
   const ScopedRelaxedCapture relaxed(driver_);
   if (!relaxed.status().ok()) return relaxed.status();
   const absl::Status idle = WaitUntilIdle();
@@ -392,7 +286,7 @@ absl::StatusOr<CompactionReport> Pool::Impl::Compact(
   const absl::Status status = CompactLocked(options, &report);
   launches_are_drained_ = false;
   if (!status.ok()) {
-    backing_.IsolateLost();
+    IsolateLost();
     return status;
   }
   return report;
@@ -404,19 +298,20 @@ absl::StatusOr<uint64_t> Pool::Impl::Trim(uint64_t keep_bytes) {
   may_wait_ = !is_inside;
   const absl::Status status = ReleasePending(false);
   if (!status.ok()) return status;
+  ReleaseParked(/*is_idle=*/false);
   const uint64_t keep_granules =
       std::min<uint64_t>(keep_bytes / granule_bytes_, store_.budget_granules());
   const absl::StatusOr<uint32_t> released =
       backing_.Trim(static_cast<uint32_t>(keep_granules));
   if (!released.ok()) {
-    backing_.IsolateLost();
+    IsolateLost();
     return released.status();
   }
   return GranulesToBytes(*released);
 }
 
 void Pool::Impl::NotePeaks() {
-  stats_.peak_live_bytes = std::max(stats_.peak_live_bytes, stats_.live_bytes);
+  stats_.peak_live_bytes = std::max(stats_.peak_live_bytes, LiveBytes());
   stats_.peak_used_bytes =
       std::max(stats_.peak_used_bytes, GranulesToBytes(books_.used_granules()));
   stats_.peak_held_bytes =

@@ -1,8 +1,9 @@
 // Copyright 2026 The firn Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What stands behind Pool: the layers in the order in which they are built,
-// one lock, and the ladder that an allocation climbs before it fails.
+// What stands behind Pool: caches of freed blocks, one lock, behind it the
+// layers in the order in which they are built, and the ladder that an
+// allocation climbs before it fails.
 
 #ifndef FIRN_CORE_POOL_IMPL_H_
 #define FIRN_CORE_POOL_IMPL_H_
@@ -15,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "firn/compaction/relocator.h"
+#include "firn/core/block_caches.h"
 #include "firn/core/compactor.h"
 #include "firn/core/free_queue.h"
 #include "firn/core/placement/backing.h"
@@ -22,6 +24,7 @@
 #include "firn/core/placement/large_allocator.h"
 #include "firn/core/placement/window_allocator.h"
 #include "firn/core/pool.h"
+#include "firn/core/seen_streams.h"
 #include "firn/vmm/address_space.h"
 #include "firn/vmm/driver.h"
 #include "firn/vmm/granule_store.h"
@@ -45,11 +48,11 @@ class Pool::Impl {
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<uint64_t> Trim(uint64_t keep_bytes)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  PoolStats GetStats() const ABSL_LOCKS_EXCLUDED(mutex_);
+  PoolStats GetStats() ABSL_LOCKS_EXCLUDED(mutex_);
   PoolUsage GetUsage() const ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<uint64_t> Generation(const void* ptr) const
       ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::Status CheckInvariants() const ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status CheckInvariants() ABSL_LOCKS_EXCLUDED(mutex_);
   LaunchGate* launch_gate() { return &gate_; }
 
  private:
@@ -58,6 +61,11 @@ class Pool::Impl {
     uint64_t bytes = 0;
     uint64_t quanta = 0;
     uint64_t alignment_quanta = 1;
+  };
+  // Where a small block may be cached.
+  struct CacheKey {
+    uint64_t stream_id = 0;  // 0: nowhere
+    uint32_t size_class = 0;
   };
   // How far an allocation may go.
   enum class Reach {
@@ -79,6 +87,50 @@ class Pool::Impl {
   Impl(PoolOptions options, Parts parts);
   absl::Status CreateRelocator();
   absl::Status StartKeeper();
+
+  // --- Without the lock ---
+  // Nowhere unless a request of so many bytes gets a slot of a size class, and
+  // memory that was freed on its stream may be used there again as it is.
+  CacheKey KeyOf(uint64_t bytes, const AllocateOptions& options) const;
+  // The id of such a stream, else 0.
+  uint64_t ReadyStreamId(StreamHandle stream) const;
+  bool MayBeBlock(DevicePtr address) const;
+  BlockStart StartOf(DevicePtr address) const;
+  DevicePtr AddressOf(BlockStart start) const {
+    return base_address_ + start.vg.value() * granule_bytes_ +
+           QuantaToBytes(start.offset_quanta);
+  }
+  CachedBlock CachedBlockAt(BlockStart start) const;
+  // Whether the block was parked: no if anything is out of the ordinary.
+  bool FreeToCache(DevicePtr address, StreamHandle stream);
+
+  // --- Blocks ---
+  absl::StatusOr<void*> AllocateSlowly(uint64_t bytes,
+                                       const AllocateOptions& options)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status FreeSlowly(const void* ptr, StreamHandle stream)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Puts slots that are free anyhow beside the block into the caller's cache.
+  void RefillCache(const CacheKey& key, BlockStart start)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status FreeLocked(const void* ptr, StreamHandle stream)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Releases `block`, which is live, and with it what the calling thread's
+  // cache has parked longest of its class: when `stream` is done with them, or
+  // at once. Nothing has changed after an error.
+  absl::Status ReleaseWithOlder(const FreedBlock& block, bool with_token,
+                                StreamHandle stream)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetPending(BlockStart start) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What is parked becomes free for everybody. The blocks of caches only where
+  // their streams need not be waited for: `is_idle` says that no work uses what
+  // was freed. Returns whether there was anything.
+  bool ReleaseParked(bool is_idle) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DissolveParked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void IsolateLost() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint64_t LiveBytes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Frees so far, to tell whether anything has changed.
+  uint64_t Frees() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   absl::StatusOr<BlockStart> AllocateLocked(const Request& request, Reach reach)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -139,10 +191,20 @@ class Pool::Impl {
   void Release(BlockStart start) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Waits until no work uses what was freed.
   absl::Status WaitForFreed();
+  // All that was freed, parked or pending, after waiting for what uses it.
+  absl::Status ReleaseFreed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Gives back what its streams are done with; all of it with `wait`.
   absl::Status ReleasePending(bool wait) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NotePeaks() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void* AddressOf(BlockStart start) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool has_parked_blocks() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !unreleased_.empty() || caches_.parked_blocks() > 0;
+  }
+  static void* ToPointer(DevicePtr address) {
+    return reinterpret_cast<void*>(static_cast<uintptr_t>(address));
+  }
+  static DevicePtr ToAddress(const void* ptr) {
+    return reinterpret_cast<uintptr_t>(ptr);
+  }
   uint64_t GranulesToBytes(uint64_t granules) const {
     return granules * granule_bytes_;
   }
@@ -155,12 +217,19 @@ class Pool::Impl {
   Driver* const driver_;                // the own one
   const uint64_t granule_bytes_;
   const uint32_t quanta_per_granule_;
+  const int granule_shift_;
+  const DevicePtr base_address_;
+  const uint64_t address_bytes_;
+  const SizeClasses size_classes_;
 
   // With locks of their own. The gate is closed before mutex_ is taken, never
   // while it is held: an open scope may be waiting for it.
   const std::unique_ptr<StreamTracker> tracker_;
   LaunchGate gate_;
   GranuleStore store_;
+  // Blocks are parked and taken without mutex_; its locks come after that.
+  BlockCaches caches_;
+  SeenStreams streams_;
 
   // Guards everything below. No callback runs while it is held. The locks of
   // the store, of the tracker and of the driver come after it.
@@ -177,7 +246,12 @@ class Pool::Impl {
   // The counters of PoolStats; its gauges are computed when asked for, but for
   // the live ones.
   PoolStats stats_ ABSL_GUARDED_BY(mutex_);
-  std::vector<BlockStart> done_ ABSL_GUARDED_BY(mutex_);  // scratch
+  std::vector<BlockStart> done_ ABSL_GUARDED_BY(mutex_);     // scratch
+  std::vector<GranuleId> shared_ ABSL_GUARDED_BY(mutex_);    // scratch
+  std::vector<CachedBlock> parked_ ABSL_GUARDED_BY(mutex_);  // scratch
+  // Parked, but left out of the caches by a free that failed.
+  std::vector<CachedBlock> unreleased_ ABSL_GUARDED_BY(mutex_);
+  std::vector<FreedBlock> freed_ ABSL_GUARDED_BY(mutex_);  // scratch
   // Frees seen when a pass last recovered nothing: another one is pointless
   // until something has been freed.
   uint64_t frees_at_empty_pass_ ABSL_GUARDED_BY(mutex_) = ~uint64_t{0};
@@ -192,6 +266,9 @@ class Pool::Impl {
   // All launches on the pool's memory are in scopes, the gate is closed, and
   // what was launched is done.
   bool launches_are_drained_ ABSL_GUARDED_BY(mutex_) = false;
+
+  // Of windows_; needs no lock.
+  const SlotDirectory* const slots_;
 
   // Last: it is the first to go.
   std::unique_ptr<StoreKeeper> keeper_;

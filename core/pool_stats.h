@@ -34,6 +34,10 @@ struct PoolStats {
   uint64_t cached_bytes = 0;
   // Freed blocks whose stream has not finished yet; not live, but not reusable.
   uint64_t pending_free_bytes = 0;
+  // Freed blocks in caches of threads, ready for their next allocations; they
+  // keep their granules used. None where the pool has seen one stream only:
+  // asking for statistics empties the caches then.
+  uint64_t parked_blocks = 0;
   // Virtual granules mapped, and those of them with live bytes.
   uint64_t mapped_vgs = 0;
   uint64_t live_vgs = 0;
@@ -49,6 +53,7 @@ struct PoolStats {
   // --- Since creation ---
   uint64_t allocations = 0;
   uint64_t frees = 0;
+  uint64_t cache_hits = 0;  // allocations that a thread's cache served
   uint64_t failed_allocations = 0;
   uint64_t refused_frees = 0;
   uint64_t compaction_passes = 0;

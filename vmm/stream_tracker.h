@@ -88,13 +88,19 @@ class StreamTracker {
   // device. InvalidArgument: no stream of this driver. One driver call for a
   // stream that is known; a new one is tried on each device.
   absl::StatusOr<StreamIdentity> Identify(StreamHandle stream);
-  // The same for those in a hurry: true if it is known from before that the
-  // stream has an id of its own and is not foreign. False says nothing.
-  bool IsKnownLocal(StreamHandle stream) const {
+  // The same for those in a hurry: its id if it is known from before that the
+  // stream has an id of its own and is not foreign, else 0, which says nothing.
+  // No driver call for nullptr.
+  uint64_t KnownLocalId(StreamHandle stream) const {
+    if (stream == nullptr) return TokenStreams::kLegacyStreamId;
     const uint64_t id = streams_->FirstDevicesIdOf(stream);
     return remembered_[id % kRemembered].load(std::memory_order_relaxed) ==
-               id << 1 &&
-           id != 0;
+                   id << 1
+               ? id
+               : 0;
+  }
+  bool IsKnownLocal(StreamHandle stream) const {
+    return KnownLocalId(stream) != 0;
   }
 
   // Writes a token for all work queued on `stream` so far. FailedPrecondition:

@@ -13,7 +13,6 @@ namespace firn {
 namespace {
 
 // Streams with ids of the driver, or handles, come after these.
-constexpr uint64_t kLegacyStreamId = 1;
 constexpr uint64_t kFirstStreamId = 2;
 
 // The device's driver does not know the stream; another one may.

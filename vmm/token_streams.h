@@ -33,6 +33,8 @@ class TokenStreams {
   // Whether the driver has ids. If not, a stream is known by its handle, which
   // another one may have later.
   bool has_ids() const { return has_ids_; }
+  // The legacy default stream of the first device, nullptr; others come after.
+  static constexpr uint64_t kLegacyStreamId = 1;
   // Never 0, and the same for as long as the stream lives. InvalidArgument: no
   // stream.
   absl::StatusOr<uint64_t> IdOf(StreamHandle stream) const;

@@ -103,6 +103,16 @@ class GranuleBooks {
   // A whole granule, filled by its only virtual granule.
   void FillInterior(VgIndex vg);
   void EmptyInterior(VgIndex vg);
+  // The interiors of a large block, and so many virtual granules in all, count
+  // as free though they are filled; and no more.
+  void ParkInteriors(uint32_t interiors, uint32_t vgs) {
+    parked_granules_ += interiors;
+    parked_vgs_ += vgs;
+  }
+  void UnparkInteriors(uint32_t interiors, uint32_t vgs) {
+    parked_granules_ -= interiors;
+    parked_vgs_ -= vgs;
+  }
   // No new window on this granule: an address that was lost may still reach it.
   void Freeze(GranuleId granule);
   // Windows that have free slots, all of them under live bytes of others.
@@ -134,9 +144,9 @@ class GranuleBooks {
   }
 
   // --- Figures ---
-  uint32_t used_granules() const { return used_granules_; }
-  uint32_t full_granules() const { return full_granules_; }
-  uint32_t live_vgs() const { return live_vgs_; }
+  uint32_t used_granules() const { return used_granules_ - parked_granules_; }
+  uint32_t full_granules() const { return full_granules_ - parked_granules_; }
+  uint32_t live_vgs() const { return live_vgs_ - parked_vgs_; }
   uint32_t partial_granules() const { return used_granules_ - full_granules_; }
 
   absl::Status CheckInvariants() const;
@@ -170,6 +180,8 @@ class GranuleBooks {
   uint32_t used_granules_ = 0;
   uint32_t full_granules_ = 0;
   uint32_t live_vgs_ = 0;
+  uint32_t parked_granules_ = 0;
+  uint32_t parked_vgs_ = 0;
 };
 
 }  // namespace firn

@@ -302,6 +302,7 @@ BlockStart LargeAllocator::Commit(const Site& site, const Shape& shape,
   block.range = site.range;
   block.remainder_quanta = shape.remainder_quanta;
   block.remainder_first = site.remainder_first;
+  block.is_used = true;
   block.requested_bytes = requested_bytes;
   const uint32_t index = AddBlock(block);
   const VgIndex remainder = RemainderVg(block);
@@ -346,11 +347,76 @@ VgRange LargeAllocator::RangeOf(VgIndex vg) const {
   return blocks_[books_->vg(vg).owner].range;
 }
 
-GranuleId LargeAllocator::Free(BlockStart start) {
+void LargeAllocator::SetPending(BlockStart start) {
+  blocks_[books_->vg(start.vg).owner].requested_bytes = 0;
+}
+
+GranuleId LargeAllocator::Park(BlockStart start) {
+  GranuleId shared;
+  if (parked_count_ == kMostParked) {
+    shared = Dissolve(parked_[0]);
+    RemoveParked(0);
+  }
   const uint32_t index = books_->vg(start.vg).owner;
+  Block& block = blocks_[index];
+  block.requested_bytes = 0;
+  books_->ParkInteriors(block.interiors(), block.range.count);
+  const VgIndex remainder = RemainderVg(block);
+  if (!remainder.is_none()) {
+    books_->RemoveLive(books_->vg(remainder).granule,
+                       books_->vg(remainder).window);
+  }
+  parked_[parked_count_++] = index;
+  return shared;
+}
+
+void LargeAllocator::RemoveParked(uint32_t position) {
+  std::copy(parked_.begin() + position + 1, parked_.begin() + parked_count_,
+            parked_.begin() + position);
+  --parked_count_;
+}
+
+std::optional<BlockStart> LargeAllocator::TakeParked(uint64_t quanta,
+                                                     uint64_t alignment_quanta,
+                                                     uint64_t requested_bytes) {
+  if (alignment_quanta > 1) return std::nullopt;
+  const Shape shape = ShapeOf(quanta, alignment_quanta);
+  // The youngest first.
+  for (uint32_t i = parked_count_; i-- > 0;) {
+    Block& block = blocks_[parked_[i]];
+    if (block.remainder_quanta != shape.remainder_quanta ||
+        block.interiors() != shape.interiors) {
+      continue;
+    }
+    const VgIndex remainder = RemainderVg(block);
+    if (!remainder.is_none()) {
+      const VgRecord& vg = books_->vg(remainder);
+      const GranuleRecord& host = books_->granule(vg.granule);
+      // A window with slots beneath the remainder may have filled them.
+      if (host.frozen || host.occupancy.AnyIn(vg.window)) continue;
+      books_->AddLive(vg.granule, vg.window);
+    }
+    books_->UnparkInteriors(block.interiors(), block.range.count);
+    block.requested_bytes = requested_bytes;
+    RemoveParked(i);
+    return StartOf(block);
+  }
+  return std::nullopt;
+}
+
+void LargeAllocator::DissolveParked(std::vector<GranuleId>* shared) {
+  for (uint32_t i = 0; i < parked_count_; ++i) {
+    const GranuleId granule = Dissolve(parked_[i]);
+    if (!granule.is_none()) shared->push_back(granule);
+  }
+  parked_count_ = 0;
+}
+
+GranuleId LargeAllocator::Dissolve(uint32_t index) {
   const Block block = blocks_[index];
   blocks_[index] = Block();
   unused_blocks_.push_back(index);
+  books_->UnparkInteriors(block.interiors(), block.range.count);
   const VgIndex remainder = RemainderVg(block);
   VgRange interiors = block.range;
   GranuleId shared;
@@ -359,7 +425,6 @@ GranuleId LargeAllocator::Free(BlockStart start) {
     if (block.remainder_first) interiors.first = interiors.first + 1;
     const GranuleId granule = books_->vg(remainder).granule;
     shared = granule;
-    books_->RemoveLive(granule, books_->vg(remainder).window);
     books_->Deactivate(remainder);
     const GranuleRecord& record = books_->granule(granule);
     if (record.live_quanta == 0 && record.mappings == 1 && !record.frozen) {
@@ -380,7 +445,7 @@ absl::Status LargeAllocator::CheckInvariants() const {
   }
   for (uint32_t i = 0; i < blocks_.size(); ++i) {
     const Block& block = blocks_[i];
-    if (block.requested_bytes == 0) continue;
+    if (!block.is_used) continue;
     const VgIndex remainder = RemainderVg(block);
     for (uint32_t n = 0; n < block.range.count; ++n) {
       const VgIndex vg = block.range.first + n;

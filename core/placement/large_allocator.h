@@ -7,6 +7,7 @@
 #ifndef FIRN_CORE_PLACEMENT_LARGE_ALLOCATOR_H_
 #define FIRN_CORE_PLACEMENT_LARGE_ALLOCATOR_H_
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -39,9 +40,21 @@ class LargeAllocator {
   // The requested bytes of the live block that starts at `start`, whose
   // virtual granule belongs to a large block; 0 if none starts there.
   uint64_t RequestedBytes(BlockStart start) const;
-  // Frees such a block: its granules stay mapped, as an empty run. Returns the
-  // granule that its remainder lay on, none if it had none.
-  GranuleId Free(BlockStart start);
+  // Such a block is live no more, but keeps its place until it is parked.
+  void SetPending(BlockStart start);
+  // Frees a block. It is parked: it stays as it is, mapped, and counts as free;
+  // TakeParked gives it to the next request of its extent. The oldest parked
+  // block may be dissolved for it: returns the granule that the remainder of
+  // that one lay on, if it had one.
+  GranuleId Park(BlockStart start);
+  std::optional<BlockStart> TakeParked(uint64_t quanta,
+                                       uint64_t alignment_quanta,
+                                       uint64_t requested_bytes);
+  bool has_parked() const { return parked_count_ > 0; }
+  // Makes empty runs of all parked blocks, still mapped: before anybody looks
+  // for free granules, and before live memory moves. Appends the granules that
+  // remainders lay on to `shared`.
+  void DissolveParked(std::vector<GranuleId>* shared);
 
   // Virtual granules of the block that owns `vg`.
   VgRange RangeOf(VgIndex vg) const;
@@ -52,11 +65,18 @@ class LargeAllocator {
   absl::Status CheckInvariants() const;
 
  private:
+  // Few enough to be looked through in nanoseconds.
+  static constexpr uint32_t kMostParked = 16;
+
   struct Block {
     VgRange range;
     uint32_t remainder_quanta = 0;  // 0: whole granules only
     bool remainder_first = false;   // at the head of the block
-    uint64_t requested_bytes = 0;   // 0: the record is unused
+    bool is_used = false;           // the record is of a block
+    uint64_t requested_bytes = 0;   // 0 unless it is live
+    uint32_t interiors() const {
+      return range.count - (remainder_quanta > 0 ? 1 : 0);
+    }
   };
   // What a request is made of.
   struct Shape {
@@ -89,12 +109,20 @@ class LargeAllocator {
   BlockStart Commit(const Site& site, const Shape& shape,
                     uint64_t requested_bytes);
   uint32_t AddBlock(const Block& block);
+  // A block leaves the parked ones.
+  void RemoveParked(uint32_t position);
+  // Makes an empty run of a block's granules. Returns the granule that its
+  // remainder lay on, none if it had none.
+  GranuleId Dissolve(uint32_t index);
   BlockStart StartOf(const Block& block) const;
 
   Backing* const backing_;
   GranuleBooks* const books_;
   std::vector<Block> blocks_;
   std::vector<uint32_t> unused_blocks_;
+  // Parked blocks, oldest first.
+  std::array<uint32_t, kMostParked> parked_;
+  uint32_t parked_count_ = 0;
   LowDiscrepancySequence sides_{LowDiscrepancySequence::kGoldenRatio};
 };
 

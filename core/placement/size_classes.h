@@ -26,6 +26,7 @@ class SizeClasses {
   explicit SizeClasses(uint32_t quanta_per_granule);
 
   uint32_t count() const { return static_cast<uint32_t>(slot_quanta_.size()); }
+  const std::vector<uint32_t>& all_slot_quanta() const { return slot_quanta_; }
   // Requests of so many quanta and more get a window of their own.
   uint32_t limit_quanta() const { return limit_quanta_; }
 
@@ -33,6 +34,8 @@ class SizeClasses {
   // whose slots are multiples of `alignment_quanta`, a power of two below the
   // limit. `count()` if no slot below the limit does.
   uint32_t ClassOf(uint32_t quanta, uint32_t alignment_quanta) const;
+  // The same for blocks that may start anywhere; `count()` for 0 quanta.
+  uint32_t ClassOf(uint32_t quanta) const { return class_of_quanta_[quanta]; }
   uint32_t slot_quanta(uint32_t size_class) const {
     return slot_quanta_[size_class];
   }

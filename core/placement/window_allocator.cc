@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "absl/numeric/bits.h"
 #include "absl/strings/str_cat.h"
@@ -41,6 +42,8 @@ WindowAllocator::WindowAllocator(Backing* backing)
     : backing_(backing),
       books_(&backing->books()),
       classes_(books_->quanta_per_granule()),
+      directory_(backing->address_space().vg_count(),
+                 classes_.all_slot_quanta()),
       lists_(classes_.count()) {}
 
 // --- Lists of windows with free slots ---
@@ -128,25 +131,34 @@ uint32_t WindowAllocator::SlotAt(const Window& window,
 uint32_t WindowAllocator::FindSlot(const Window& window) const {
   const GranuleRecord& granule = books_->granule(books_->vg(window.vg).granule);
   if (granule.frozen) return kNone;
-  for (uint32_t i = 0; i < window.slots; ++i) {
-    uint32_t slot = window.first_slot + i;
-    if (slot >= window.slots) slot -= window.slots;
-    if (TestBit(window.live_slots, slot)) continue;
-    if (granule.live_quanta > 0 &&
-        granule.occupancy.AnyIn(SlotInterval(window, slot))) {
-      continue;
+  const bool may_be_blocked = granule.live_quanta > 0;
+  // From first_slot on, then from the start: free slots, a word at a time.
+  for (const auto& [begin, end] : {std::pair(window.first_slot, window.slots),
+                                   std::pair(0u, window.first_slot)}) {
+    for (uint32_t slot = begin; slot < end;) {
+      const uint64_t free = ~window.live_slots[slot / 64] >> (slot % 64);
+      if (free == 0) {
+        slot = (slot / 64 + 1) * 64;
+        continue;
+      }
+      slot += static_cast<uint32_t>(absl::countr_zero(free));
+      if (slot >= end) break;
+      if (!may_be_blocked ||
+          !granule.occupancy.AnyIn(SlotInterval(window, slot))) {
+        return slot;
+      }
+      ++slot;
     }
-    return slot;
   }
   return kNone;
 }
 
 BlockStart WindowAllocator::TakeSlot(uint32_t index, uint32_t slot,
-                                     uint64_t requested_bytes) {
+                                     uint64_t contents) {
   Unlink(index);
   Window& window = windows_[index];
   SetBit(&window.live_slots, slot);
-  window.requested_bytes[slot] = static_cast<uint32_t>(requested_bytes);
+  window.cells[slot].store(contents, std::memory_order_relaxed);
   ++window.live;
   const OffsetInterval interval = SlotInterval(window, slot);
   books_->AddLive(books_->vg(window.vg).granule, interval);
@@ -179,7 +191,11 @@ uint32_t WindowAllocator::AddWindow(VgIndex vg, OffsetInterval interval,
   window.first_slot = 0;
   window.blocked = false;
   window.live_slots.assign((slots + 63) / 64, 0);
-  window.requested_bytes.assign(slots, 0);
+  SlotGrid grid;
+  grid.size_class = size_class == kNone ? classes_.count() : size_class;
+  grid.lo_quanta = interval.lo;
+  grid.slots = slots;
+  window.cells = directory_.Open(vg, grid);
   if (size_class != kNone) {
     ClassList& list = lists_[size_class];
     ++list.windows;
@@ -199,6 +215,7 @@ void WindowAllocator::RemoveWindow(uint32_t index) {
     window.blocked = false;
   }
   if (window.size_class != kNone) --lists_[window.size_class].windows;
+  directory_.Close(window.vg);
   books_->Deactivate(window.vg);
   window.vg = VgIndex();
   unused_windows_.push_back(index);
@@ -256,11 +273,12 @@ absl::StatusOr<uint32_t> WindowAllocator::NewWindowInHole(
 absl::StatusOr<BlockStart> WindowAllocator::AllocateSlot(
     uint32_t size_class, uint64_t requested_bytes, Effort effort) {
   ClassList& list = lists_[size_class];
+  const uint64_t live = MakeSlotWord(BlockState::kLive, requested_bytes);
   for (int i = 0; i < kWindowTries; ++i) {
     const uint32_t index = FirstWithFewestFree(list);
     if (index == kNone) break;
     const uint32_t slot = FindSlot(windows_[index]);
-    if (slot != kNone) return TakeSlot(index, slot, requested_bytes);
+    if (slot != kNone) return TakeSlot(index, slot, live);
     Block(index);
   }
   const uint32_t slot_quanta = classes_.slot_quanta(size_class);
@@ -282,7 +300,7 @@ absl::StatusOr<BlockStart> WindowAllocator::AllocateSlot(
     }
   }
   if (!index.ok()) return index.status();
-  return TakeSlot(*index, windows_[*index].first_slot, requested_bytes);
+  return TakeSlot(*index, windows_[*index].first_slot, live);
 }
 
 WindowAllocator::Shape WindowAllocator::ShapeOf(
@@ -321,13 +339,34 @@ absl::StatusOr<BlockStart> WindowAllocator::Allocate(uint32_t quanta,
     index = NewWindowInHole(kNone, quanta, alignment_quanta);
   }
   if (!index.ok()) return index.status();
-  return TakeSlot(*index, 0, requested_bytes);
+  return TakeSlot(*index, 0, MakeSlotWord(BlockState::kLive, requested_bytes));
 }
 
 uint64_t WindowAllocator::RequestedBytes(BlockStart start) const {
   const Window& window = windows_[books_->vg(start.vg).owner];
   const uint32_t slot = SlotAt(window, start.offset_quanta);
-  return slot == kNone ? 0 : window.requested_bytes[slot];
+  if (slot == kNone) return 0;
+  const uint64_t word = window.cells[slot].load(std::memory_order_relaxed);
+  return StateOf(word) == BlockState::kLive ? RequestedBytesOf(word) : 0;
+}
+
+void WindowAllocator::SetPending(BlockStart start) {
+  const Window& window = windows_[books_->vg(start.vg).owner];
+  const uint32_t slot = SlotAt(window, start.offset_quanta);
+  assert(slot != kNone);
+  window.cells[slot].store(MakeSlotWord(BlockState::kPending, 0),
+                           std::memory_order_relaxed);
+}
+
+void WindowAllocator::TakeParked(BlockStart start, uint32_t count,
+                                 std::vector<BlockStart>* blocks) {
+  const uint32_t index = books_->vg(start.vg).owner;
+  for (; count > 0; --count) {
+    const uint32_t slot = FindSlot(windows_[index]);
+    if (slot == kNone) return;
+    blocks->push_back(
+        TakeSlot(index, slot, MakeSlotWord(BlockState::kParked, 0)));
+  }
 }
 
 void WindowAllocator::Free(BlockStart start) {
@@ -339,7 +378,7 @@ void WindowAllocator::Free(BlockStart start) {
   Unlink(index);
   books_->RemoveLive(granule, SlotInterval(window, slot));
   ClearBit(&window.live_slots, slot);
-  window.requested_bytes[slot] = 0;
+  window.cells[slot].store(0, std::memory_order_relaxed);
   --window.live;
   Link(index);
   if (window.live == 0) RemoveWindow(index);
@@ -391,7 +430,14 @@ absl::Status WindowAllocator::CheckInvariants() const {
     }
     uint32_t live = 0;
     for (uint32_t slot = 0; slot < window.slots; ++slot) {
-      if (!TestBit(window.live_slots, slot)) continue;
+      const bool is_none =
+          StateOf(window.cells[slot].load(std::memory_order_relaxed)) ==
+          BlockState::kNone;
+      if (is_none == TestBit(window.live_slots, slot)) {
+        return absl::InternalError(absl::StrCat("I1: the directory and window ",
+                                                i, " differ on slot ", slot));
+      }
+      if (is_none) continue;
       ++live;
       if (!books_->granule(vg.granule)
                .occupancy.AllIn(SlotInterval(window, slot))) {

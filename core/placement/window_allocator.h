@@ -15,6 +15,7 @@
 #include "firn/core/placement/backing.h"
 #include "firn/core/placement/low_discrepancy.h"
 #include "firn/core/placement/size_classes.h"
+#include "firn/core/placement/slot_directory.h"
 #include "firn/vmm/units.h"
 
 namespace firn {
@@ -48,8 +49,18 @@ class WindowAllocator {
   // The requested bytes of the live block that starts at `start`, whose
   // virtual granule is a window; 0 if no live block starts there.
   uint64_t RequestedBytes(BlockStart start) const;
-  // Frees such a block.
+  // Such a block is live no more, but keeps its place until it is freed.
+  void SetPending(BlockStart start);
+  // Frees a block, whatever its state.
   void Free(BlockStart start);
+
+  // Takes up to `count` free slots more from the window of a block that was
+  // just allocated: parked ones. Appends them to `blocks`.
+  void TakeParked(BlockStart start, uint32_t count,
+                  std::vector<BlockStart>* blocks);
+  // Where the slots of all windows are found without a lock.
+  const SlotDirectory& directory() const { return directory_; }
+  const SizeClasses& classes() const { return classes_; }
 
   // What a request is placed as: the extent of its slot, and where it may
   // start.
@@ -85,8 +96,8 @@ class WindowAllocator {
     bool blocked = false;     // free slots, all under live bytes of others
     uint32_t next = kNone;    // in its class's list of equal free counts
     uint32_t previous = kNone;
-    std::vector<uint64_t> live_slots;       // bitmap
-    std::vector<uint32_t> requested_bytes;  // by slot
+    std::vector<uint64_t> live_slots;  // bitmap: live, parked or pending
+    SlotCell* cells = nullptr;         // by slot
   };
   // Windows of a class with free slots, by number of free slots.
   struct ClassList {
@@ -113,7 +124,7 @@ class WindowAllocator {
 
   // A slot of the window that is free and not under another's live bytes.
   uint32_t FindSlot(const Window& window) const;
-  BlockStart TakeSlot(uint32_t index, uint32_t slot, uint64_t requested_bytes);
+  BlockStart TakeSlot(uint32_t index, uint32_t slot, uint64_t contents);
   OffsetInterval SlotInterval(const Window& window, uint32_t slot) const;
   uint32_t SlotAt(const Window& window, uint32_t offset_quanta) const;
 
@@ -125,6 +136,7 @@ class WindowAllocator {
   Backing* const backing_;
   GranuleBooks* const books_;
   const SizeClasses classes_;
+  SlotDirectory directory_;
   std::vector<ClassList> lists_;  // by size class
   std::vector<Window> windows_;
   std::vector<uint32_t> unused_windows_;

@@ -1,0 +1,201 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "firn/core/block_caches.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/numeric/bits.h"
+#include "firn/vmm/thread_ordinal.h"
+
+namespace firn {
+namespace {
+
+// Adds to a counter that only one thread writes at a time.
+void Add(std::atomic<uint64_t>* counter, uint64_t value) {
+  counter->store(counter->load(std::memory_order_relaxed) + value,
+                 std::memory_order_relaxed);
+}
+
+}  // namespace
+
+BlockCaches::BlockCaches(std::vector<uint8_t> heights)
+    : heights_(std::move(heights)), caches_(new Cache[kCaches]) {}
+
+BlockCaches::Cache& BlockCaches::MyCache() {
+  return caches_[ThisThreadOrdinal() % kCaches];
+}
+
+template <typename Visit>
+void BlockCaches::ForEachUsed(Visit visit) const {
+  uint64_t used = used_.load(std::memory_order_acquire);
+  for (; used != 0; used &= used - 1) {
+    visit(caches_[static_cast<size_t>(absl::countr_zero(used))]);
+  }
+}
+
+BlockCaches::StreamStacks* BlockCaches::FindStacks(Cache* cache,
+                                                   uint64_t stream_id) {
+  if (cache->last != nullptr && cache->last->stream_id == stream_id) {
+    return cache->last;
+  }
+  for (const std::unique_ptr<StreamStacks>& stacks : cache->streams) {
+    if (stacks->stream_id != stream_id) continue;
+    cache->last = stacks.get();
+    return cache->last;
+  }
+  return nullptr;
+}
+
+BlockCaches::StreamStacks* BlockCaches::MakeStacks(Cache* cache,
+                                                   uint64_t stream_id) const {
+  if (cache->streams.size() < kMostStreams) {
+    cache->streams.push_back(std::make_unique<StreamStacks>());
+    cache->streams.back()->by_class.resize(heights_.size());
+    cache->last = cache->streams.back().get();
+  } else {
+    // In the place of one that has nothing parked: it may be gone for good.
+    const auto unused =
+        std::find_if(cache->streams.begin(), cache->streams.end(),
+                     [](const auto& stacks) { return stacks->blocks == 0; });
+    if (unused == cache->streams.end()) return nullptr;
+    cache->last = unused->get();
+  }
+  cache->last->stream_id = stream_id;
+  return cache->last;
+}
+
+DevicePtr BlockCaches::Take(uint64_t stream_id, uint32_t size_class,
+                            uint64_t requested_bytes) {
+  Cache& cache = MyCache();
+  const LightLockHolder lock(&cache.lock);
+  StreamStacks* const stacks = FindStacks(&cache, stream_id);
+  if (stacks == nullptr) return 0;
+  Stack& stack = stacks->by_class[size_class];
+  if (stack.height == 0) return 0;
+  const CachedBlock& block = stack.blocks[--stack.height];
+  --stacks->blocks;
+  block.cell->store(MakeSlotWord(BlockState::kLive, requested_bytes),
+                    std::memory_order_relaxed);
+  Add(&cache.allocations, 1);
+  Add(&cache.allocated_bytes, requested_bytes);
+  return block.address;
+}
+
+bool BlockCaches::Park(uint64_t stream_id, uint32_t size_class,
+                       CachedBlock block) {
+  Cache& cache = MyCache();
+  const LightLockHolder lock(&cache.lock);
+  StreamStacks* const stacks = FindStacks(&cache, stream_id);
+  if (stacks == nullptr) return false;
+  Stack& stack = stacks->by_class[size_class];
+  if (stack.height >= heights_[size_class]) return false;
+  // Of two threads that free the same block one finds it parked already.
+  uint64_t word = block.cell->load(std::memory_order_relaxed);
+  if (StateOf(word) != BlockState::kLive ||
+      !block.cell->compare_exchange_strong(
+          word, MakeSlotWord(BlockState::kParked, RequestedBytesOf(word)),
+          std::memory_order_relaxed)) {
+    return false;
+  }
+  stack.blocks[stack.height++] = block;
+  ++stacks->blocks;
+  Add(&cache.frees, 1);
+  Add(&cache.freed_bytes, RequestedBytesOf(word));
+  return true;
+}
+
+void BlockCaches::Fill(uint64_t stream_id, uint32_t size_class,
+                       std::vector<CachedBlock>* blocks) {
+  Cache& cache = MyCache();
+  const LightLockHolder lock(&cache.lock);
+  StreamStacks* stacks = FindStacks(&cache, stream_id);
+  if (stacks == nullptr) {
+    stacks = MakeStacks(&cache, stream_id);
+    if (stacks == nullptr) return;
+    used_.fetch_or(uint64_t{1} << (&cache - caches_.get()),
+                   std::memory_order_release);
+  }
+  Stack& stack = stacks->by_class[size_class];
+  while (!blocks->empty() && stack.height < heights_[size_class]) {
+    stack.blocks[stack.height++] = blocks->back();
+    ++stacks->blocks;
+    blocks->pop_back();
+    Add(&cache.filled, 1);
+  }
+}
+
+void BlockCaches::TakeOlderHalf(uint64_t stream_id, uint32_t size_class,
+                                std::vector<CachedBlock>* blocks) {
+  Cache& cache = MyCache();
+  const LightLockHolder lock(&cache.lock);
+  StreamStacks* const stacks = FindStacks(&cache, stream_id);
+  if (stacks == nullptr) return;
+  Stack& stack = stacks->by_class[size_class];
+  const uint32_t count = (stack.height + 1) / 2;
+  const auto begin = stack.blocks.begin();
+  blocks->insert(blocks->end(), begin, begin + count);
+  std::move(begin + count, begin + stack.height, begin);
+  stack.height -= count;
+  stacks->blocks -= count;
+  Add(&cache.removed, count);
+}
+
+void BlockCaches::TakeAll(std::vector<CachedBlock>* blocks) {
+  ForEachUsed([blocks](Cache& cache) {
+    const LightLockHolder lock(&cache.lock);
+    for (const std::unique_ptr<StreamStacks>& stacks : cache.streams) {
+      for (Stack& stack : stacks->by_class) {
+        const auto begin = stack.blocks.begin();
+        blocks->insert(blocks->end(), begin, begin + stack.height);
+        Add(&cache.removed, stack.height);
+        stack.height = 0;
+      }
+      stacks->blocks = 0;
+    }
+  });
+}
+
+CacheTotals BlockCaches::totals() const {
+  CacheTotals totals;
+  ForEachUsed([&totals](const Cache& cache) {
+    totals.allocations += cache.allocations.load(std::memory_order_relaxed);
+    totals.frees += cache.frees.load(std::memory_order_relaxed);
+    totals.allocated_bytes +=
+        cache.allocated_bytes.load(std::memory_order_relaxed);
+    totals.freed_bytes += cache.freed_bytes.load(std::memory_order_relaxed);
+  });
+  return totals;
+}
+
+uint64_t BlockCaches::parked_blocks() const {
+  uint64_t blocks = 0;
+  ForEachUsed([&blocks](const Cache& cache) {
+    const LightLockHolder lock(&cache.lock);
+    blocks += cache.frees.load(std::memory_order_relaxed) +
+              cache.filled.load(std::memory_order_relaxed) -
+              cache.allocations.load(std::memory_order_relaxed) -
+              cache.removed.load(std::memory_order_relaxed);
+  });
+  return blocks;
+}
+
+bool BlockCaches::CheckInvariants() const {
+  bool is_good = true;
+  ForEachUsed([&is_good](const Cache& cache) {
+    const LightLockHolder lock(&cache.lock);
+    for (const std::unique_ptr<StreamStacks>& stacks : cache.streams) {
+      for (const Stack& stack : stacks->by_class) {
+        for (uint32_t i = 0; i < stack.height; ++i) {
+          is_good &=
+              StateOf(stack.blocks[i].cell->load(std::memory_order_relaxed)) ==
+              BlockState::kParked;
+        }
+      }
+    }
+  });
+  return is_good;
+}
+
+}  // namespace firn

@@ -1,0 +1,319 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One block of a pool: allocated and freed in the calling thread's cache where
+// that will do, else behind the pool's lock.
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/numeric/bits.h"
+#include "absl/strings/str_cat.h"
+#include "firn/core/pool_impl.h"
+
+namespace firn {
+namespace {
+
+// Slots taken along for the cache when one is allocated behind the lock.
+constexpr uint32_t kRefillBlocks = 3;
+
+}  // namespace
+
+// --- Without the lock ---
+
+Pool::Impl::CacheKey Pool::Impl::KeyOf(uint64_t bytes,
+                                       const AllocateOptions& options) const {
+  CacheKey key;
+  key.size_class = size_classes_.count();
+  const uint64_t quanta = BytesToQuanta(bytes);
+  if (quanta >= size_classes_.limit_quanta() ||
+      options.alignment_bytes > kQuantumBytes ||
+      !absl::has_single_bit(options.alignment_bytes)) {
+    return key;
+  }
+  key.size_class = size_classes_.ClassOf(static_cast<uint32_t>(quanta));
+  if (key.size_class < size_classes_.count()) {
+    key.stream_id = ReadyStreamId(options.stream);
+  }
+  return key;
+}
+
+uint64_t Pool::Impl::ReadyStreamId(StreamHandle stream) const {
+  // The first scope makes streams many.
+  if (gate_.was_used() && !streams_.are_many()) return 0;
+  return streams_.ReadyId(stream);
+}
+
+BlockStart Pool::Impl::StartOf(DevicePtr address) const {
+  const uint64_t offset_bytes = address - base_address_;
+  BlockStart start;
+  start.vg = VgIndex(offset_bytes >> granule_shift_);
+  start.offset_quanta = static_cast<uint32_t>(
+      (offset_bytes & (granule_bytes_ - 1)) / kQuantumBytes);
+  return start;
+}
+
+bool Pool::Impl::MayBeBlock(DevicePtr address) const {
+  return address >= base_address_ && address - base_address_ < address_bytes_ &&
+         address % kQuantumBytes == 0;
+}
+
+absl::StatusOr<void*> Pool::Impl::Allocate(uint64_t bytes,
+                                           const AllocateOptions& options) {
+  const CacheKey key = KeyOf(bytes, options);
+  if (key.stream_id != 0) {
+    const DevicePtr address =
+        caches_.Take(key.stream_id, key.size_class, bytes);
+    if (address != 0) return ToPointer(address);
+  }
+  return AllocateSlowly(bytes, options);
+}
+
+absl::Status Pool::Impl::Free(void* ptr, StreamHandle stream) {
+  if (ptr == nullptr || FreeToCache(ToAddress(ptr), stream)) {
+    return absl::OkStatus();
+  }
+  return FreeSlowly(ptr, stream);
+}
+
+bool Pool::Impl::FreeToCache(DevicePtr address, StreamHandle stream) {
+  const uint64_t stream_id = ReadyStreamId(stream);
+  if (stream_id == 0 || !MayBeBlock(address)) return false;
+  const BlockStart start = StartOf(address);
+  const SlotDirectory::Slot slot = slots_->Find(start.vg, start.offset_quanta);
+  if (slot.cell == nullptr || slot.size_class == size_classes_.count()) {
+    return false;
+  }
+  // The default stream captures nothing.
+  if (stream != nullptr && !streams_.RefuseCapturing(stream).ok()) return false;
+  CachedBlock block;
+  block.address = address;
+  block.cell = slot.cell;
+  return caches_.Park(stream_id, slot.size_class, block);
+}
+
+// --- Behind the lock ---
+
+absl::StatusOr<void*> Pool::Impl::AllocateSlowly(
+    uint64_t bytes, const AllocateOptions& options) {
+  if (bytes == 0) {
+    return absl::InvalidArgumentError("bytes: 0; ask for at least 1");
+  }
+  const uint64_t alignment = options.alignment_bytes;
+  constexpr uint64_t kMaxAlignment = uint64_t{1} << 30;
+  if (!absl::has_single_bit(alignment) || alignment > kMaxAlignment) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("alignment_bytes: ", alignment,
+                     "; must be a power of two up to ", kMaxAlignment));
+  }
+  Request request;
+  request.bytes = bytes;
+  request.quanta = BytesToQuanta(bytes);
+  request.alignment_quanta = std::max<uint64_t>(1, alignment / kQuantumBytes);
+
+  const bool is_inside = gate_.ThisThreadIsInside();
+  absl::Status failure;
+  {
+    MutexLock lock(&mutex_);
+    may_wait_ = !is_inside;
+    failure = streams_.Note(options.stream, gate_.was_used());
+    if (failure.ok() && !free_queue_.empty()) failure = ReleasePending(false);
+    Reach reach = is_inside ? Reach::kNoWaiting : Reach::kFreeMemory;
+    if (!is_inside && options_.move_on_failure && MayMovingHelp(request)) {
+      reach = Reach::kUntilMoving;
+    }
+    if (failure.ok()) {
+      const absl::StatusOr<BlockStart> start = AllocateLocked(request, reach);
+      if (start.ok()) {
+        RefillCache(KeyOf(bytes, options), *start);
+        return ToPointer(AddressOf(*start));
+      }
+      failure = start.status();
+    }
+    if (reach != Reach::kUntilMoving || !absl::IsResourceExhausted(failure)) {
+      ++stats_.failed_allocations;
+      return failure;
+    }
+  }
+  const absl::StatusOr<BlockStart> start = AllocateGated(request, failure);
+  if (start.ok()) return ToPointer(AddressOf(*start));
+  MutexLock lock(&mutex_);
+  ++stats_.failed_allocations;
+  return start.status();
+}
+
+CachedBlock Pool::Impl::CachedBlockAt(BlockStart start) const {
+  CachedBlock block;
+  block.address = AddressOf(start);
+  block.cell = slots_->Find(start.vg, start.offset_quanta).cell;
+  return block;
+}
+
+void Pool::Impl::RefillCache(const CacheKey& key, BlockStart start) {
+  if (key.stream_id == 0) return;
+  done_.clear();
+  windows_.TakeParked(start, kRefillBlocks, &done_);
+  parked_.clear();
+  for (const BlockStart slot : done_) parked_.push_back(CachedBlockAt(slot));
+  caches_.Fill(key.stream_id, key.size_class, &parked_);
+  for (const CachedBlock& block : parked_)
+    windows_.Free(StartOf(block.address));
+}
+
+uint64_t Pool::Impl::RequestedBytes(BlockStart start) const {
+  switch (books_.vg(start.vg).role) {
+    case VgRole::kWindow:
+      return windows_.RequestedBytes(start);
+    case VgRole::kRemainder:
+    case VgRole::kInterior:
+      return large_.RequestedBytes(start);
+    default:
+      return 0;
+  }
+}
+
+absl::StatusOr<BlockStart> Pool::Impl::FindBlock(const void* ptr) const {
+  const DevicePtr address = ToAddress(ptr);
+  if (address < base_address_ || address - base_address_ >= address_bytes_) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "ptr: 0x", absl::Hex(address), " is not an address of this pool"));
+  }
+  const BlockStart start = StartOf(address);
+  if (!MayBeBlock(address) || RequestedBytes(start) == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("ptr: no live block starts at 0x", absl::Hex(address),
+                     ": freed before, or an address inside a block"));
+  }
+  return start;
+}
+
+absl::Status Pool::Impl::FreeSlowly(const void* ptr, StreamHandle stream) {
+  const bool is_inside = gate_.ThisThreadIsInside();
+  MutexLock lock(&mutex_);
+  may_wait_ = !is_inside;
+  const absl::Status status = FreeLocked(ptr, stream);
+  if (!status.ok()) ++stats_.refused_frees;
+  return status;
+}
+
+absl::Status Pool::Impl::FreeLocked(const void* ptr, StreamHandle stream) {
+  const absl::StatusOr<BlockStart> start = FindBlock(ptr);
+  if (!start.ok()) return start.status();
+  absl::Status status = streams_.Note(stream, gate_.was_used());
+  // Earlier frees would have to be waited for, and may not: this one at least
+  // gets a token.
+  const bool with_token =
+      absl::IsResourceExhausted(status) || streams_.are_many();
+  if (absl::IsResourceExhausted(status)) status = absl::OkStatus();
+  // The default stream captures nothing.
+  if (status.ok() && stream != nullptr) {
+    status = streams_.RefuseCapturing(stream);
+  }
+  if (!status.ok()) return status;
+  FreedBlock block;
+  block.start = *start;
+  block.bytes = RequestedBytes(*start);
+  status = ReleaseWithOlder(block, with_token, stream);
+  if (!status.ok()) return status;
+  ++stats_.frees;
+  --stats_.live_allocations;
+  stats_.live_bytes -= block.bytes;
+  return absl::OkStatus();
+}
+
+absl::Status Pool::Impl::ReleaseWithOlder(const FreedBlock& block,
+                                          bool with_token,
+                                          StreamHandle stream) {
+  // A full cache gives up half of its blocks: they were freed on this stream
+  // before this one, so that they are done when it is.
+  CacheKey key;
+  key.stream_id = ReadyStreamId(stream);
+  key.size_class =
+      slots_->Find(block.start.vg, block.start.offset_quanta).size_class;
+  const bool is_cached = key.stream_id != 0 &&
+                         books_.vg(block.start.vg).role == VgRole::kWindow &&
+                         key.size_class < size_classes_.count();
+  parked_.clear();
+  if (is_cached) {
+    caches_.TakeOlderHalf(key.stream_id, key.size_class, &parked_);
+  }
+  freed_.clear();
+  freed_.push_back(block);
+  for (const CachedBlock& parked : parked_) {
+    FreedBlock older;
+    older.start = StartOf(parked.address);
+    older.bytes =
+        RequestedBytesOf(parked.cell->load(std::memory_order_relaxed));
+    freed_.push_back(older);
+  }
+  if (with_token) {
+    const absl::Status pushed = free_queue_.Push(freed_, stream);
+    if (!pushed.ok()) {
+      // Nothing has been freed, and nothing goes back into the cache.
+      unreleased_.insert(unreleased_.end(), parked_.begin(), parked_.end());
+      return pushed;
+    }
+    for (const FreedBlock& freed : freed_) SetPending(freed.start);
+  } else {
+    for (const FreedBlock& freed : freed_) Release(freed.start);
+    has_unconfirmed_frees_ = true;
+  }
+  // From now on this thread has a cache for this stream.
+  parked_.clear();
+  if (is_cached) caches_.Fill(key.stream_id, key.size_class, &parked_);
+  return absl::OkStatus();
+}
+
+void Pool::Impl::SetPending(BlockStart start) {
+  if (books_.vg(start.vg).role == VgRole::kWindow) {
+    windows_.SetPending(start);
+  } else {
+    large_.SetPending(start);
+  }
+}
+
+void Pool::Impl::Release(BlockStart start) {
+  if (books_.vg(start.vg).role == VgRole::kWindow) {
+    windows_.Free(start);
+  } else {
+    const GranuleId shared = large_.Park(start);
+    if (!shared.is_none()) windows_.UnblockAll(shared);
+  }
+}
+
+// --- Parked blocks ---
+
+bool Pool::Impl::ReleaseParked(bool is_idle) {
+  const bool has_parked = large_.has_parked();
+  DissolveParked();
+  if (streams_.are_many() && !is_idle) return has_parked;
+  parked_.swap(unreleased_);
+  unreleased_.clear();
+  caches_.TakeAll(&parked_);
+  for (const CachedBlock& block : parked_)
+    windows_.Free(StartOf(block.address));
+  if (!parked_.empty() && !is_idle) has_unconfirmed_frees_ = true;
+  return has_parked || !parked_.empty();
+}
+
+void Pool::Impl::DissolveParked() {
+  shared_.clear();
+  large_.DissolveParked(&shared_);
+  for (const GranuleId granule : shared_) windows_.UnblockAll(granule);
+}
+
+void Pool::Impl::IsolateLost() {
+  DissolveParked();
+  backing_.IsolateLost();
+}
+
+uint64_t Pool::Impl::LiveBytes() const {
+  const CacheTotals cached = caches_.totals();
+  return stats_.live_bytes + cached.allocated_bytes - cached.freed_bytes;
+}
+
+uint64_t Pool::Impl::Frees() const {
+  return stats_.frees + caches_.totals().frees;
+}
+
+}  // namespace firn
