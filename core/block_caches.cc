@@ -4,6 +4,7 @@
 #include "firn/core/block_caches.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/numeric/bits.h"
@@ -12,8 +13,14 @@
 namespace firn {
 namespace {
 
+// A stack's height after its first miss, and the blocks that it gets along with
+// one that missed from the second one on.
+constexpr uint32_t kFirstLimit = 2;
+constexpr uint32_t kFillBlocks = 3;
+
 // Adds to a counter that only one thread writes at a time.
-void Add(std::atomic<uint64_t>* counter, uint64_t value) {
+template <typename T>
+void Add(std::atomic<T>* counter, T value) {
   counter->store(counter->load(std::memory_order_relaxed) + value,
                  std::memory_order_relaxed);
 }
@@ -75,71 +82,102 @@ DevicePtr BlockCaches::Take(uint64_t stream_id, uint32_t size_class,
   Stack& stack = stacks->by_class[size_class];
   if (stack.height == 0) return 0;
   const CachedBlock& block = stack.blocks[--stack.height];
+  ++stack.hits;
   --stacks->blocks;
-  block.cell->store(MakeSlotWord(BlockState::kLive, requested_bytes),
-                    std::memory_order_relaxed);
-  Add(&cache.allocations, 1);
-  Add(&cache.allocated_bytes, requested_bytes);
+  SlotContents contents =
+      UnpackSlot(block.cell->load(std::memory_order_relaxed));
+  contents.state = BlockState::kLive;
+  contents.requested_bytes = requested_bytes;
+  block.cell->store(PackSlot(contents), std::memory_order_relaxed);
+  Add<uint64_t>(&cache.allocations, 1);
+  Add(&cache.live_bytes, static_cast<int64_t>(requested_bytes));
   return block.address;
 }
 
 bool BlockCaches::Park(uint64_t stream_id, uint32_t size_class,
-                       CachedBlock block) {
+                       CachedBlock block, uint32_t epoch) {
   Cache& cache = MyCache();
   const LightLockHolder lock(&cache.lock);
   StreamStacks* const stacks = FindStacks(&cache, stream_id);
   if (stacks == nullptr) return false;
   Stack& stack = stacks->by_class[size_class];
-  if (stack.height >= heights_[size_class]) return false;
+  if (stack.height >= stack.limit) return false;
   // Of two threads that free the same block one finds it parked already.
-  uint64_t word = block.cell->load(std::memory_order_relaxed);
-  if (StateOf(word) != BlockState::kLive ||
-      !block.cell->compare_exchange_strong(
-          word, MakeSlotWord(BlockState::kParked, RequestedBytesOf(word)),
-          std::memory_order_relaxed)) {
-    return false;
-  }
+  const std::optional<SlotContents> parked =
+      ChangeState(block.cell, BlockState::kLive, BlockState::kParked, epoch);
+  if (!parked.has_value()) return false;
   stack.blocks[stack.height++] = block;
   ++stacks->blocks;
-  Add(&cache.frees, 1);
-  Add(&cache.freed_bytes, RequestedBytesOf(word));
+  Add<uint64_t>(&cache.frees, 1);
+  Add(&cache.live_bytes, -static_cast<int64_t>(parked->requested_bytes));
   return true;
+}
+
+uint32_t BlockCaches::NoteMiss(uint64_t stream_id, uint32_t size_class) {
+  Cache& cache = MyCache();
+  const LightLockHolder lock(&cache.lock);
+  StreamStacks* stacks = FindStacks(&cache, stream_id);
+  if (stacks == nullptr) {
+    stacks = MakeStacks(&cache, stream_id);
+    if (stacks == nullptr) return 0;
+    used_.fetch_or(uint64_t{1} << (&cache - caches_.get()),
+                   std::memory_order_release);
+  }
+  Stack& stack = stacks->by_class[size_class];
+  const bool is_first = stack.limit == 0;
+  stack.limit = std::min<uint32_t>(std::max(2 * stack.limit, kFirstLimit),
+                                   heights_[size_class]);
+  return is_first ? 0 : std::min(kFillBlocks, stack.limit - stack.height);
 }
 
 void BlockCaches::Fill(uint64_t stream_id, uint32_t size_class,
                        std::vector<CachedBlock>* blocks) {
   Cache& cache = MyCache();
   const LightLockHolder lock(&cache.lock);
-  StreamStacks* stacks = FindStacks(&cache, stream_id);
-  if (stacks == nullptr) {
-    stacks = MakeStacks(&cache, stream_id);
-    if (stacks == nullptr) return;
-    used_.fetch_or(uint64_t{1} << (&cache - caches_.get()),
-                   std::memory_order_release);
-  }
+  StreamStacks* const stacks = FindStacks(&cache, stream_id);
+  if (stacks == nullptr) return;
   Stack& stack = stacks->by_class[size_class];
-  while (!blocks->empty() && stack.height < heights_[size_class]) {
+  while (!blocks->empty() && stack.height < stack.limit) {
     stack.blocks[stack.height++] = blocks->back();
     ++stacks->blocks;
     blocks->pop_back();
-    Add(&cache.filled, 1);
+    Add<uint64_t>(&cache.filled, 1);
   }
 }
 
-void BlockCaches::TakeOlderHalf(uint64_t stream_id, uint32_t size_class,
-                                std::vector<CachedBlock>* blocks) {
+void BlockCaches::TakeOldest(uint32_t count, Cache* cache, StreamStacks* stacks,
+                             Stack* stack, std::vector<CachedBlock>* blocks) {
+  const auto begin = stack->blocks.begin();
+  blocks->insert(blocks->end(), begin, begin + count);
+  std::move(begin + count, begin + stack->height, begin);
+  stack->height -= count;
+  stacks->blocks -= count;
+  Add<uint64_t>(&cache->removed, count);
+}
+
+void BlockCaches::TakeSurplus(uint64_t stream_id, uint32_t size_class,
+                              std::vector<CachedBlock>* blocks) {
   Cache& cache = MyCache();
   const LightLockHolder lock(&cache.lock);
   StreamStacks* const stacks = FindStacks(&cache, stream_id);
   if (stacks == nullptr) return;
+  if (--stacks->frees_until_look == 0) {
+    stacks->frees_until_look = kFreesBetweenLooks;
+    for (Stack& stack : stacks->by_class) {
+      if (stack.hits == 0) {
+        TakeOldest(stack.height, &cache, stacks, &stack, blocks);
+        stack.limit = 0;
+      }
+      stack.hits = 0;
+    }
+  }
   Stack& stack = stacks->by_class[size_class];
-  const uint32_t count = (stack.height + 1) / 2;
-  const auto begin = stack.blocks.begin();
-  blocks->insert(blocks->end(), begin, begin + count);
-  std::move(begin + count, begin + stack.height, begin);
-  stack.height -= count;
-  stacks->blocks -= count;
-  Add(&cache.removed, count);
+  if (stack.height < stack.limit || stack.limit == 0) return;
+  if (stack.hits > 0 && stack.limit < heights_[size_class]) {
+    stack.limit = std::min<uint32_t>(2 * stack.limit, heights_[size_class]);
+  } else {
+    TakeOldest((stack.height + 1) / 2, &cache, stacks, &stack, blocks);
+  }
 }
 
 void BlockCaches::TakeAll(std::vector<CachedBlock>* blocks) {
@@ -147,12 +185,8 @@ void BlockCaches::TakeAll(std::vector<CachedBlock>* blocks) {
     const LightLockHolder lock(&cache.lock);
     for (const std::unique_ptr<StreamStacks>& stacks : cache.streams) {
       for (Stack& stack : stacks->by_class) {
-        const auto begin = stack.blocks.begin();
-        blocks->insert(blocks->end(), begin, begin + stack.height);
-        Add(&cache.removed, stack.height);
-        stack.height = 0;
+        TakeOldest(stack.height, &cache, stacks.get(), &stack, blocks);
       }
-      stacks->blocks = 0;
     }
   });
 }
@@ -162,9 +196,7 @@ CacheTotals BlockCaches::totals() const {
   ForEachUsed([&totals](const Cache& cache) {
     totals.allocations += cache.allocations.load(std::memory_order_relaxed);
     totals.frees += cache.frees.load(std::memory_order_relaxed);
-    totals.allocated_bytes +=
-        cache.allocated_bytes.load(std::memory_order_relaxed);
-    totals.freed_bytes += cache.freed_bytes.load(std::memory_order_relaxed);
+    totals.live_bytes += cache.live_bytes.load(std::memory_order_relaxed);
   });
   return totals;
 }
@@ -189,8 +221,8 @@ bool BlockCaches::CheckInvariants() const {
       for (const Stack& stack : stacks->by_class) {
         for (uint32_t i = 0; i < stack.height; ++i) {
           is_good &=
-              StateOf(stack.blocks[i].cell->load(std::memory_order_relaxed)) ==
-              BlockState::kParked;
+              UnpackSlot(stack.blocks[i].cell->load(std::memory_order_relaxed))
+                  .state == BlockState::kParked;
         }
       }
     }

@@ -29,16 +29,18 @@ struct CachedBlock {
 struct CacheTotals {
   uint64_t allocations = 0;
   uint64_t frees = 0;
-  uint64_t allocated_bytes = 0;  // requested
-  uint64_t freed_bytes = 0;
+  // Requested bytes handed out less those taken back: below 0 where more was
+  // allocated elsewhere and freed here.
+  int64_t live_bytes = 0;
 };
 
 // One cache for each of 64 threads; beyond that threads share them. A cache has
-// a stack of blocks, of bounded height, for each of a few streams and each size
-// class. Blocks
-// in it are live to all behind the pool's lock, so they stay where they are and
-// are moved like others; their memory is used again on the stream they were
-// freed on alone.
+// a stack of blocks for each of a few streams and each size class, which grows
+// as allocations miss and frees overflow, and is given up when nobody takes
+// from it: what is parked for nothing keeps a granule from becoming free.
+// Blocks in it are live to all behind the pool's lock, so they stay where they
+// are and are moved like others; their memory is used again on the stream they
+// were freed on alone.
 //
 // A thread that ends leaves its cache to the thread that shares it next, and to
 // whoever empties all of them.
@@ -57,21 +59,28 @@ class BlockCaches {
   // Hands out a block of the calling thread's cache: 0 if it has none.
   DevicePtr Take(uint64_t stream_id, uint32_t size_class,
                  uint64_t requested_bytes);
-  // Parks a live block. False, and nothing has changed, if the stack is full or
-  // the block is not live.
-  bool Park(uint64_t stream_id, uint32_t size_class, CachedBlock block);
-  // Pushes blocks that are parked already onto the calling thread's stack, and
-  // takes them off the end of `blocks`; those that find no room stay there.
-  // From then on the thread's cache serves that stream, unless it serves
-  // kMostStreams others.
+  // Parks a live block of a window of `epoch`. False, and nothing has changed,
+  // if the stack is full or no such block is live.
+  bool Park(uint64_t stream_id, uint32_t size_class, CachedBlock block,
+            uint32_t epoch);
+  // An allocation of this class has missed: more may be parked from now on, if
+  // the calling thread's cache serves the stream, or has room for one more.
+  // Returns how many blocks should be put in its cache at once.
+  uint32_t NoteMiss(uint64_t stream_id, uint32_t size_class);
+  // Pushes blocks that are parked already onto that stack, and takes them off
+  // the end of `blocks`; those that find no room stay there.
   void Fill(uint64_t stream_id, uint32_t size_class,
             std::vector<CachedBlock>* blocks);
-  // Takes the older half of a stack, appending it to `blocks`.
-  void TakeOlderHalf(uint64_t stream_id, uint32_t size_class,
-                     std::vector<CachedBlock>* blocks);
+  // A free of this class was not parked. Appends to `blocks` what its stack
+  // should give up for others: the older half if it is as high as it may be,
+  // now and then all blocks of classes that nobody takes from.
+  void TakeSurplus(uint64_t stream_id, uint32_t size_class,
+                   std::vector<CachedBlock>* blocks);
   // Takes all blocks of all threads, appending them to `blocks`.
   void TakeAll(std::vector<CachedBlock>* blocks);
 
+  // While other threads allocate and free, what passes meanwhile may be counted
+  // in part.
   CacheTotals totals() const;
   // Blocks in all caches now.
   uint64_t parked_blocks() const;
@@ -79,13 +88,19 @@ class BlockCaches {
   bool CheckInvariants() const;
 
  private:
+  // Frees that were not parked between two looks at a stream's idle stacks.
+  static constexpr uint32_t kFreesBetweenLooks = 64;
+
   struct Stack {
     uint32_t height = 0;
+    uint32_t limit = 0;  // of the height
+    uint32_t hits = 0;   // since the last look at idle stacks
     std::array<CachedBlock, kMostHeight> blocks;
   };
   struct StreamStacks {
     uint64_t stream_id = 0;
     uint64_t blocks = 0;  // in all stacks
+    uint32_t frees_until_look = kFreesBetweenLooks;
     std::vector<Stack> by_class;
   };
   // Counters are written under the lock, and read without it.
@@ -93,10 +108,9 @@ class BlockCaches {
     mutable LightLock lock;
     std::atomic<uint64_t> allocations{0};
     std::atomic<uint64_t> frees{0};
-    std::atomic<uint64_t> allocated_bytes{0};
-    std::atomic<uint64_t> freed_bytes{0};
+    std::atomic<int64_t> live_bytes{0};
     std::atomic<uint64_t> filled{0};   // blocks pushed by Fill
-    std::atomic<uint64_t> removed{0};  // blocks taken by TakeOlderHalf, TakeAll
+    std::atomic<uint64_t> removed{0};  // blocks given up
     std::vector<std::unique_ptr<StreamStacks>> streams ABSL_GUARDED_BY(lock);
     StreamStacks* last ABSL_GUARDED_BY(lock) = nullptr;  // of `streams`
   };
@@ -109,6 +123,10 @@ class BlockCaches {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(cache->lock);
   // Makes room for one more; null if the cache serves too many.
   StreamStacks* MakeStacks(Cache* cache, uint64_t stream_id) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(cache->lock);
+  // Takes the `count` oldest blocks of a stack.
+  static void TakeOldest(uint32_t count, Cache* cache, StreamStacks* stacks,
+                         Stack* stack, std::vector<CachedBlock>* blocks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(cache->lock);
   // Calls `visit` with each cache that any thread has used.
   template <typename Visit>

@@ -12,13 +12,6 @@
 #include "firn/core/pool_impl.h"
 
 namespace firn {
-namespace {
-
-// Slots taken along for the cache when one is allocated behind the lock.
-constexpr uint32_t kRefillBlocks = 3;
-
-}  // namespace
-
 // --- Without the lock ---
 
 Pool::Impl::CacheKey Pool::Impl::KeyOf(uint64_t bytes,
@@ -89,7 +82,7 @@ bool Pool::Impl::FreeToCache(DevicePtr address, StreamHandle stream) {
   CachedBlock block;
   block.address = address;
   block.cell = slot.cell;
-  return caches_.Park(stream_id, slot.size_class, block);
+  return caches_.Park(stream_id, slot.size_class, block, slot.epoch);
 }
 
 // --- Behind the lock ---
@@ -123,6 +116,10 @@ absl::StatusOr<void*> Pool::Impl::AllocateSlowly(
       reach = Reach::kUntilMoving;
     }
     if (failure.ok()) {
+      if (const absl::Status* same = SameFailure(request, reach)) {
+        ++stats_.failed_allocations;
+        return *same;
+      }
       const absl::StatusOr<BlockStart> start = AllocateLocked(request, reach);
       if (start.ok()) {
         RefillCache(KeyOf(bytes, options), *start);
@@ -132,6 +129,7 @@ absl::StatusOr<void*> Pool::Impl::AllocateSlowly(
     }
     if (reach != Reach::kUntilMoving || !absl::IsResourceExhausted(failure)) {
       ++stats_.failed_allocations;
+      RememberFailure(request, reach, failure);
       return failure;
     }
   }
@@ -151,8 +149,10 @@ CachedBlock Pool::Impl::CachedBlockAt(BlockStart start) const {
 
 void Pool::Impl::RefillCache(const CacheKey& key, BlockStart start) {
   if (key.stream_id == 0) return;
+  const uint32_t count = caches_.NoteMiss(key.stream_id, key.size_class);
+  if (count == 0) return;
   done_.clear();
-  windows_.TakeParked(start, kRefillBlocks, &done_);
+  windows_.TakeParked(start, count, &done_);
   parked_.clear();
   for (const BlockStart slot : done_) parked_.push_back(CachedBlockAt(slot));
   caches_.Fill(key.stream_id, key.size_class, &parked_);
@@ -180,11 +180,15 @@ absl::StatusOr<BlockStart> Pool::Impl::FindBlock(const void* ptr) const {
   }
   const BlockStart start = StartOf(address);
   if (!MayBeBlock(address) || RequestedBytes(start) == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("ptr: no live block starts at 0x", absl::Hex(address),
-                     ": freed before, or an address inside a block"));
+    return NoBlockAt(address);
   }
   return start;
+}
+
+absl::Status Pool::Impl::NoBlockAt(DevicePtr address) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("ptr: no live block starts at 0x", absl::Hex(address),
+                   ": freed before, or an address inside a block"));
 }
 
 absl::Status Pool::Impl::FreeSlowly(const void* ptr, StreamHandle stream) {
@@ -212,9 +216,14 @@ absl::Status Pool::Impl::FreeLocked(const void* ptr, StreamHandle stream) {
   if (!status.ok()) return status;
   FreedBlock block;
   block.start = *start;
-  block.bytes = RequestedBytes(*start);
+  block.bytes = SetPending(*start);
+  // Another thread was faster.
+  if (block.bytes == 0) return NoBlockAt(ToAddress(ptr));
   status = ReleaseWithOlder(block, with_token, stream);
-  if (!status.ok()) return status;
+  if (!status.ok()) {
+    SetLive(block);
+    return status;
+  }
   ++stats_.frees;
   --stats_.live_allocations;
   stats_.live_bytes -= block.bytes;
@@ -224,8 +233,8 @@ absl::Status Pool::Impl::FreeLocked(const void* ptr, StreamHandle stream) {
 absl::Status Pool::Impl::ReleaseWithOlder(const FreedBlock& block,
                                           bool with_token,
                                           StreamHandle stream) {
-  // A full cache gives up half of its blocks: they were freed on this stream
-  // before this one, so that they are done when it is.
+  // What the cache gives up was freed on this stream before this block, so that
+  // it is done when this one is.
   CacheKey key;
   key.stream_id = ReadyStreamId(stream);
   key.size_class =
@@ -235,40 +244,42 @@ absl::Status Pool::Impl::ReleaseWithOlder(const FreedBlock& block,
                          key.size_class < size_classes_.count();
   parked_.clear();
   if (is_cached) {
-    caches_.TakeOlderHalf(key.stream_id, key.size_class, &parked_);
+    caches_.TakeSurplus(key.stream_id, key.size_class, &parked_);
   }
   freed_.clear();
   freed_.push_back(block);
   for (const CachedBlock& parked : parked_) {
     FreedBlock older;
     older.start = StartOf(parked.address);
-    older.bytes =
-        RequestedBytesOf(parked.cell->load(std::memory_order_relaxed));
+    older.bytes = UnpackSlot(parked.cell->load(std::memory_order_relaxed))
+                      .requested_bytes;
     freed_.push_back(older);
   }
   if (with_token) {
     const absl::Status pushed = free_queue_.Push(freed_, stream);
     if (!pushed.ok()) {
-      // Nothing has been freed, and nothing goes back into the cache.
+      // They need no place in the cache to be found again.
       unreleased_.insert(unreleased_.end(), parked_.begin(), parked_.end());
       return pushed;
     }
-    for (const FreedBlock& freed : freed_) SetPending(freed.start);
   } else {
     for (const FreedBlock& freed : freed_) Release(freed.start);
     has_unconfirmed_frees_ = true;
   }
-  // From now on this thread has a cache for this stream.
-  parked_.clear();
-  if (is_cached) caches_.Fill(key.stream_id, key.size_class, &parked_);
   return absl::OkStatus();
 }
 
-void Pool::Impl::SetPending(BlockStart start) {
-  if (books_.vg(start.vg).role == VgRole::kWindow) {
-    windows_.SetPending(start);
+uint64_t Pool::Impl::SetPending(BlockStart start) {
+  return books_.vg(start.vg).role == VgRole::kWindow
+             ? windows_.SetPending(start)
+             : large_.SetPending(start);
+}
+
+void Pool::Impl::SetLive(const FreedBlock& block) {
+  if (books_.vg(block.start.vg).role == VgRole::kWindow) {
+    windows_.SetLive(block.start);
   } else {
-    large_.SetPending(start);
+    large_.SetLive(block.start, block.bytes);
   }
 }
 
@@ -287,13 +298,20 @@ bool Pool::Impl::ReleaseParked(bool is_idle) {
   const bool has_parked = large_.has_parked();
   DissolveParked();
   if (streams_.are_many() && !is_idle) return has_parked;
-  parked_.swap(unreleased_);
-  unreleased_.clear();
-  caches_.TakeAll(&parked_);
-  for (const CachedBlock& block : parked_)
+  CollectParked();
+  return ReleaseCollected(is_idle) || has_parked;
+}
+
+void Pool::Impl::CollectParked() { caches_.TakeAll(&unreleased_); }
+
+bool Pool::Impl::ReleaseCollected(bool is_idle) {
+  if (unreleased_.empty()) return false;
+  for (const CachedBlock& block : unreleased_) {
     windows_.Free(StartOf(block.address));
-  if (!parked_.empty() && !is_idle) has_unconfirmed_frees_ = true;
-  return has_parked || !parked_.empty();
+  }
+  unreleased_.clear();
+  if (!is_idle) has_unconfirmed_frees_ = true;
+  return true;
 }
 
 void Pool::Impl::DissolveParked() {
@@ -308,8 +326,9 @@ void Pool::Impl::IsolateLost() {
 }
 
 uint64_t Pool::Impl::LiveBytes() const {
-  const CacheTotals cached = caches_.totals();
-  return stats_.live_bytes + cached.allocated_bytes - cached.freed_bytes;
+  const int64_t live_bytes =
+      static_cast<int64_t>(stats_.live_bytes) + caches_.totals().live_bytes;
+  return static_cast<uint64_t>(std::max<int64_t>(live_bytes, 0));
 }
 
 uint64_t Pool::Impl::Frees() const {

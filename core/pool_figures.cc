@@ -4,6 +4,8 @@
 // What a pool says about itself: statistics, the report of an allocation that
 // failed, and the check of its invariants.
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "firn/core/pool_impl.h"
 
@@ -11,19 +13,58 @@ namespace firn {
 
 absl::Status Pool::Impl::OutOfMemory(const Request& request,
                                      const absl::Status& last_failure) {
-  const uint64_t held = GranulesToBytes(store_.held_granules());
+  // Once in as many calls as there are granules to look at, more or less.
+  constexpr uint64_t kGranulesPerCall = 16;
+  const uint64_t calls = stats_.allocations + Frees();
+  const uint64_t calls_since = calls - bound_calls_;
+  if (bound_calls_ == ~uint64_t{0} ||
+      calls_since > books_.used_granules() / kGranulesPerCall) {
+    bound_granules_ = compactor_->ComputeBounds().max();
+    bound_calls_ = calls;
+  }
   const uint64_t used = GranulesToBytes(books_.used_granules());
-  const uint64_t bound = GranulesToBytes(compactor_->ComputeBounds().max());
+  const uint64_t bound = std::min(GranulesToBytes(bound_granules_), used);
   return absl::ResourceExhaustedError(absl::StrCat(
       "cannot allocate ", request.bytes, " bytes: ", last_failure.message(),
-      ". capacity ", GranulesToBytes(store_.budget_granules()), ", held ", held,
-      ", live ", LiveBytes(), ", used ", used, ", free ",
+      ". capacity ", GranulesToBytes(store_.budget_granules()), ", held ",
+      GranulesToBytes(store_.held_granules()), ", live ", LiveBytes(),
+      ", used ", used, ", free ",
       GranulesToBytes(backing_.available_granules()), ", pending frees ",
       free_queue_.pending_bytes(), ", least for what is live ", bound,
+      calls == bound_calls_
+          ? ""
+          : absl::StrCat(" (", calls - bound_calls_, " calls ago)"),
       ". Live memory ",
       options_.move_on_failure ? "was allowed to move"
                                : "was not allowed to move (move_on_failure)",
       "; compaction could free at most ", used - bound, " bytes more."));
+}
+
+const absl::Status* Pool::Impl::SameFailure(const Request& request,
+                                            Reach reach) const {
+  const Failure& last = last_failure_;
+  return last.request.bytes == request.bytes &&
+                 last.request.alignment_quanta == request.alignment_quanta &&
+                 last.reach == reach && last.frees == Frees() &&
+                 last.passes == stats_.compaction_passes &&
+                 free_queue_.empty() && unreleased_.empty()
+             ? &last.status
+             : nullptr;
+}
+
+void Pool::Impl::RememberFailure(const Request& request, Reach reach,
+                                 const absl::Status& failure) {
+  // Where it is not the budget that is used up, the driver may have more to
+  // give next time.
+  if (!absl::IsResourceExhausted(failure) ||
+      store_.held_granules() < store_.budget_granules()) {
+    return;
+  }
+  last_failure_.request = request;
+  last_failure_.reach = reach;
+  last_failure_.frees = Frees();
+  last_failure_.passes = stats_.compaction_passes;
+  last_failure_.status = failure;
 }
 
 PoolStats Pool::Impl::GetStats() {
@@ -32,7 +73,7 @@ PoolStats Pool::Impl::GetStats() {
   NotePeaks();
   const CacheTotals cached = caches_.totals();
   PoolStats stats = stats_;
-  stats.live_bytes += cached.allocated_bytes - cached.freed_bytes;
+  stats.live_bytes = LiveBytes();
   stats.live_allocations += cached.allocations - cached.frees;
   stats.allocations += cached.allocations;
   stats.frees += cached.frees;

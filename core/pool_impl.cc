@@ -109,18 +109,12 @@ absl::StatusOr<BlockStart> Pool::Impl::ClimbLadder(const Request& request,
     absl::StatusOr<BlockStart> start = retry(Effort::kOrdinary);
     if (!absl::IsResourceExhausted(start.status())) return start;
   }
-  // 2. Granules there are, but no addresses or mappings: those that hold
-  // nothing live have them.
-  if (backing_.available_granules() >= large_.GranulesFor(request.quanta)) {
-    // Where unmapping would have to wait, and may not, nothing has changed.
-    const absl::StatusOr<uint32_t> spares = backing_.UnmapSpares(0);
-    if (!spares.ok() && may_wait_) return spares.status();
-    const absl::StatusOr<uint32_t> empty = backing_.UnmapEmpty();
-    if (!empty.ok() && may_wait_) return empty.status();
-    if (spares.value_or(0) + empty.value_or(0) > 0) {
-      absl::StatusOr<BlockStart> start = retry(Effort::kOrdinary);
-      if (!absl::IsResourceExhausted(start.status())) return start;
-    }
+  // 2. Granules there are, but no addresses or mappings.
+  const absl::StatusOr<bool> unmapped = UnmapUnused(request);
+  if (!unmapped.ok()) return unmapped.status();
+  if (*unmapped) {
+    absl::StatusOr<BlockStart> start = retry(Effort::kOrdinary);
+    if (!absl::IsResourceExhausted(start.status())) return start;
   }
   if (reach == Reach::kUntilMoving) return failure;
   // 3. Move live memory together, where that is allowed.
@@ -129,6 +123,13 @@ absl::StatusOr<BlockStart> Pool::Impl::ClimbLadder(const Request& request,
     if (!status.ok()) return status;
     absl::StatusOr<BlockStart> start = retry(Effort::kOrdinary);
     if (!absl::IsResourceExhausted(start.status())) return start;
+    // The granules that were recovered may want addresses or mappings.
+    const absl::StatusOr<bool> again = UnmapUnused(request);
+    if (!again.ok()) return again.status();
+    if (*again) {
+      start = retry(Effort::kOrdinary);
+      if (!absl::IsResourceExhausted(start.status())) return start;
+    }
   }
   // 4. Holes that are left between live blocks.
   absl::StatusOr<BlockStart> start = retry(Effort::kScattered);
@@ -141,6 +142,18 @@ absl::StatusOr<BlockStart> Pool::Impl::ClimbLadder(const Request& request,
     if (!absl::IsResourceExhausted(start.status())) return start;
   }
   return OutOfMemory(request, failure);
+}
+
+absl::StatusOr<bool> Pool::Impl::UnmapUnused(const Request& request) {
+  if (backing_.available_granules() < large_.GranulesFor(request.quanta)) {
+    return false;
+  }
+  // Where unmapping would have to wait, and may not, nothing has changed.
+  const absl::StatusOr<uint32_t> spares = backing_.UnmapSpares(0);
+  if (!spares.ok() && may_wait_) return spares.status();
+  const absl::StatusOr<uint32_t> empty = backing_.UnmapEmpty();
+  if (!empty.ok() && may_wait_) return empty.status();
+  return spares.value_or(0) + empty.value_or(0) > 0;
 }
 
 absl::Status Pool::Impl::MakeRoom(const Request& request) {
@@ -200,13 +213,14 @@ absl::Status Pool::Impl::WaitForFreed() {
 
 absl::Status Pool::Impl::ReleaseFreed() {
   const absl::Status status = ReleasePending(!launches_are_drained_);
-  if (!status.ok() || !has_parked_blocks()) return status;
+  if (!status.ok()) return status;
+  CollectParked();
+  if (unreleased_.empty()) return absl::OkStatus();
   // No token tells of these.
-  if (!launches_are_drained_) {
-    const absl::Status idle = WaitForDevices();
-    if (!idle.ok()) return idle;
-  }
-  ReleaseParked(/*is_idle=*/true);
+  const absl::Status idle =
+      launches_are_drained_ ? absl::OkStatus() : WaitForDevices();
+  if (!idle.ok()) return idle;
+  ReleaseCollected(/*is_idle=*/true);
   return absl::OkStatus();
 }
 
@@ -221,12 +235,14 @@ absl::Status Pool::Impl::ReleasePending(bool wait) {
 // --- Compaction and trim ---
 
 absl::Status Pool::Impl::WaitUntilIdle() {
+  DissolveParked();
+  CollectParked();
   if (!launches_are_drained_) {
     // Level 0: nobody launches meanwhile; what was launched is waited for.
     const absl::Status idle = WaitForDevices();
     if (!idle.ok()) return idle;
   }
-  ReleaseParked(/*is_idle=*/true);
+  ReleaseCollected(/*is_idle=*/true);
   has_unconfirmed_frees_ = false;
   // What streams outside of scopes are still doing is no work on this memory.
   return ReleasePending(!launches_are_drained_);
@@ -299,6 +315,10 @@ absl::StatusOr<uint64_t> Pool::Impl::Trim(uint64_t keep_bytes) {
   const absl::Status status = ReleasePending(false);
   if (!status.ok()) return status;
   ReleaseParked(/*is_idle=*/false);
+  if (may_wait_ && has_parked_blocks()) {
+    const absl::Status freed = ReleaseFreed();
+    if (!freed.ok()) return freed;
+  }
   const uint64_t keep_granules =
       std::min<uint64_t>(keep_bytes / granule_bytes_, store_.budget_granules());
   const absl::StatusOr<uint32_t> released =

@@ -121,11 +121,18 @@ class Pool::Impl {
   absl::Status ReleaseWithOlder(const FreedBlock& block, bool with_token,
                                 StreamHandle stream)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void SetPending(BlockStart start) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Claims a live block, so that nobody else frees it: its requested bytes, 0
+  // if it is not live.
+  uint64_t SetPending(BlockStart start) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetLive(const FreedBlock& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What is parked becomes free for everybody. The blocks of caches only where
   // their streams need not be waited for: `is_idle` says that no work uses what
   // was freed. Returns whether there was anything.
   bool ReleaseParked(bool is_idle) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // In two steps, so that a wait between them covers all that is released: from
+  // the caches, and to everybody. ReleaseCollected as ReleaseParked.
+  void CollectParked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool ReleaseCollected(bool is_idle) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DissolveParked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void IsolateLost() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t LiveBytes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -145,6 +152,10 @@ class Pool::Impl {
   // The rungs after a failed attempt, cheapest first.
   absl::StatusOr<BlockStart> ClimbLadder(const Request& request, Reach reach,
                                          absl::Status failure)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Unmaps what holds nothing live, where there are granules enough for the
+  // request, for their addresses and mappings. Whether anything went.
+  absl::StatusOr<bool> UnmapUnused(const Request& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Empties whole granules.
   absl::Status MakeRoom(const Request& request)
@@ -171,6 +182,13 @@ class Pool::Impl {
   absl::Status OutOfMemory(const Request& request,
                            const absl::Status& last_failure)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The last failure, if nothing has happened since that could let the same
+  // request succeed. Asked again and again, a full pool answers at once.
+  const absl::Status* SameFailure(const Request& request, Reach reach) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RememberFailure(const Request& request, Reach reach,
+                       const absl::Status& failure)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Waits for all devices.
   absl::Status WaitForDevices() const;
@@ -186,6 +204,7 @@ class Pool::Impl {
   // with the address.
   absl::StatusOr<BlockStart> FindBlock(const void* ptr) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static absl::Status NoBlockAt(DevicePtr address);
   uint64_t RequestedBytes(BlockStart start) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Release(BlockStart start) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -249,7 +268,7 @@ class Pool::Impl {
   std::vector<BlockStart> done_ ABSL_GUARDED_BY(mutex_);     // scratch
   std::vector<GranuleId> shared_ ABSL_GUARDED_BY(mutex_);    // scratch
   std::vector<CachedBlock> parked_ ABSL_GUARDED_BY(mutex_);  // scratch
-  // Parked, but left out of the caches by a free that failed.
+  // Parked, on the way from the caches to everybody.
   std::vector<CachedBlock> unreleased_ ABSL_GUARDED_BY(mutex_);
   std::vector<FreedBlock> freed_ ABSL_GUARDED_BY(mutex_);  // scratch
   // Frees seen when a pass last recovered nothing: another one is pointless
@@ -258,6 +277,18 @@ class Pool::Impl {
   // Likewise for a hole of this shape, or a larger or stricter one.
   uint64_t frees_at_failed_hole_ ABSL_GUARDED_BY(mutex_) = ~uint64_t{0};
   WindowAllocator::Shape failed_hole_ ABSL_GUARDED_BY(mutex_);
+  struct Failure {
+    Request request;
+    Reach reach = Reach::kNoWaiting;
+    uint64_t frees = ~uint64_t{0};
+    uint64_t passes = 0;
+    absl::Status status;
+  };
+  Failure last_failure_ ABSL_GUARDED_BY(mutex_);
+  // The least number of granules for what was live so many calls ago: a walk
+  // over all granules, which not every failure pays for.
+  uint32_t bound_granules_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t bound_calls_ ABSL_GUARDED_BY(mutex_) = ~uint64_t{0};
   // Memory was released that only its stream's order protects: work in flight
   // may still touch it.
   bool has_unconfirmed_frees_ ABSL_GUARDED_BY(mutex_) = false;

@@ -347,8 +347,14 @@ VgRange LargeAllocator::RangeOf(VgIndex vg) const {
   return blocks_[books_->vg(vg).owner].range;
 }
 
-void LargeAllocator::SetPending(BlockStart start) {
-  blocks_[books_->vg(start.vg).owner].requested_bytes = 0;
+uint64_t LargeAllocator::SetPending(BlockStart start) {
+  const uint64_t bytes = RequestedBytes(start);
+  if (bytes > 0) blocks_[books_->vg(start.vg).owner].requested_bytes = 0;
+  return bytes;
+}
+
+void LargeAllocator::SetLive(BlockStart start, uint64_t requested_bytes) {
+  blocks_[books_->vg(start.vg).owner].requested_bytes = requested_bytes;
 }
 
 GranuleId LargeAllocator::Park(BlockStart start) {

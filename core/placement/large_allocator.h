@@ -40,8 +40,11 @@ class LargeAllocator {
   // The requested bytes of the live block that starts at `start`, whose
   // virtual granule belongs to a large block; 0 if none starts there.
   uint64_t RequestedBytes(BlockStart start) const;
-  // Such a block is live no more, but keeps its place until it is parked.
-  void SetPending(BlockStart start);
+  // Such a block is live no more, but keeps its place until it is parked: its
+  // requested bytes, 0 if no live block starts there.
+  uint64_t SetPending(BlockStart start);
+  // The block is live again: its free has failed.
+  void SetLive(BlockStart start, uint64_t requested_bytes);
   // Frees a block. It is parked: it stays as it is, mapped, and counts as free;
   // TakeParked gives it to the next request of its extent. The oldest parked
   // block may be dissolved for it: returns the granule that the remainder of

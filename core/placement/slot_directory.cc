@@ -28,7 +28,7 @@ SlotDirectory::SlotDirectory(uint32_t vg_count,
   divisors_.emplace_back();
 }
 
-SlotCell* SlotDirectory::Open(VgIndex vg, const SlotGrid& grid) {
+SlotDirectory::Cells SlotDirectory::Open(VgIndex vg, const SlotGrid& grid) {
   const int log2 = CapacityLog2(grid.slots);
   std::vector<SlotCell*>& unused = unused_tables_[static_cast<size_t>(log2)];
   if (unused.empty()) {
@@ -38,9 +38,15 @@ SlotCell* SlotDirectory::Open(VgIndex vg, const SlotGrid& grid) {
   }
   SlotCell* const table = unused.back();
   unused.pop_back();
-  table[0].store(Pack(grid), std::memory_order_relaxed);
+  last_epoch_ = (last_epoch_ + 1) & ((uint32_t{1} << kEpochBits) - 1);
+  SlotGrid with_epoch = grid;
+  with_epoch.epoch = last_epoch_;
+  table[0].store(Pack(with_epoch), std::memory_order_relaxed);
   tables_[vg.value()].store(table, std::memory_order_release);
-  return table + 1;
+  Cells cells;
+  cells.first = table + 1;
+  cells.epoch = last_epoch_;
+  return cells;
 }
 
 void SlotDirectory::Close(VgIndex vg) {

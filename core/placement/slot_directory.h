@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -25,21 +26,51 @@ enum class BlockState : uint8_t {
   kPending  // freed, its stream is not done with it
 };
 
-// A slot's contents: the state in the low bits, the requested bytes above.
+// A slot's contents. The epoch is its window's: a word of an earlier window,
+// whose memory is used again, is told from one of the window that was looked
+// up.
+struct SlotContents {
+  BlockState state = BlockState::kNone;
+  uint64_t requested_bytes = 0;  // below 2^27
+  uint32_t epoch = 0;            // below 2^kEpochBits
+};
+
+inline constexpr int kEpochBits = 23;
 using SlotCell = std::atomic<uint64_t>;
-constexpr uint64_t MakeSlotWord(BlockState state, uint64_t requested_bytes) {
-  return (requested_bytes << 8) | static_cast<uint64_t>(state);
+constexpr uint64_t PackSlot(const SlotContents& contents) {
+  return contents.requested_bytes << 27 | uint64_t{contents.epoch} << 4 |
+         static_cast<uint64_t>(contents.state);
 }
-constexpr BlockState StateOf(uint64_t word) {
-  return static_cast<BlockState>(word & 0xFF);
+constexpr SlotContents UnpackSlot(uint64_t word) {
+  SlotContents contents;
+  contents.state = static_cast<BlockState>(word & 0xF);
+  contents.epoch =
+      static_cast<uint32_t>(word >> 4 & ((uint64_t{1} << kEpochBits) - 1));
+  contents.requested_bytes = word >> 27;
+  return contents;
 }
-constexpr uint64_t RequestedBytesOf(uint64_t word) { return word >> 8; }
+// Gives the slot another state, and returns the rest; nothing, and nothing has
+// changed, where `from` is not its state, or the window another.
+inline std::optional<SlotContents> ChangeState(SlotCell* cell, BlockState from,
+                                               BlockState to, uint32_t epoch) {
+  uint64_t word = cell->load(std::memory_order_relaxed);
+  while (true) {
+    SlotContents contents = UnpackSlot(word);
+    if (contents.state != from || contents.epoch != epoch) return std::nullopt;
+    contents.state = to;
+    if (cell->compare_exchange_weak(word, PackSlot(contents),
+                                    std::memory_order_relaxed)) {
+      return contents;
+    }
+  }
+}
 
 // Where the slots of a window are.
 struct SlotGrid {
-  uint32_t size_class = 0;
-  uint32_t lo_quanta = 0;
-  uint32_t slots = 0;
+  uint32_t size_class = 0;  // below 2^8
+  uint32_t lo_quanta = 0;   // below 2^18
+  uint32_t slots = 0;       // below 2^15
+  uint32_t epoch = 0;       // chosen by the directory
 };
 
 // Thread safety: Find may be called from any thread at any time; what it says
@@ -48,19 +79,24 @@ struct SlotGrid {
 class SlotDirectory {
  public:
   // Slots of class i are `slot_quanta[i]` apart; those of one class more are
-  // alone in their windows. Granules have at most 2^20 quanta.
+  // alone in their windows. Granules have at most 2^17 quanta.
   SlotDirectory(uint32_t vg_count, absl::Span<const uint32_t> slot_quanta);
   SlotDirectory(const SlotDirectory&) = delete;
   SlotDirectory& operator=(const SlotDirectory&) = delete;
 
-  // The slots of a window on `vg`, all kNone: cell i is slot i's.
-  SlotCell* Open(VgIndex vg, const SlotGrid& grid);
+  // The slots of a window on `vg`.
+  struct Cells {
+    SlotCell* first = nullptr;  // slot i's is `first[i]`; not of this epoch yet
+    uint32_t epoch = 0;
+  };
+  Cells Open(VgIndex vg, const SlotGrid& grid);
   // All of them are kNone again.
   void Close(VgIndex vg);
 
   struct Slot {
     SlotCell* cell = nullptr;  // null: no slot starts there
     uint32_t size_class = 0;
+    uint32_t epoch = 0;
   };
   Slot Find(VgIndex vg, uint32_t offset_quanta) const {
     Slot slot;
@@ -78,15 +114,19 @@ class SlotDirectory {
     }
     slot.cell = &table[1 + index];
     slot.size_class = grid.size_class;
+    slot.epoch = grid.epoch;
     return slot;
   }
 
  private:
-  static constexpr int kFieldBits = 21;
-  // With distance and slot_quanta below 2^20, rounding the reciprocal up errs
+  // With distance and slot_quanta up to 2^17, rounding the reciprocal up errs
   // by less than distance * 2^-40 < 1 / slot_quanta. A distance below 0 wraps
   // to 2^31 and more: far beyond the last slot.
   static constexpr int kReciprocalBits = 40;
+  static constexpr int kClassBits = 8;
+  static constexpr int kLoBits = 18;
+  static constexpr int kSlotsBits = 15;
+  static_assert(kClassBits + kLoBits + kSlotsBits + kEpochBits == 64);
 
   struct Divisor {
     uint64_t reciprocal = 0;
@@ -94,15 +134,23 @@ class SlotDirectory {
   };
 
   static uint64_t Pack(const SlotGrid& grid) {
-    return uint64_t{grid.size_class} << (2 * kFieldBits) |
-           uint64_t{grid.lo_quanta} << kFieldBits | grid.slots;
+    uint64_t word = grid.epoch;
+    word = word << kClassBits | grid.size_class;
+    word = word << kLoBits | grid.lo_quanta;
+    return word << kSlotsBits | grid.slots;
   }
   static SlotGrid Unpack(uint64_t word) {
-    constexpr uint64_t kMask = (uint64_t{1} << kFieldBits) - 1;
+    const auto field = [&word](int bits) {
+      const uint32_t value =
+          static_cast<uint32_t>(word & ((uint64_t{1} << bits) - 1));
+      word >>= bits;
+      return value;
+    };
     SlotGrid grid;
-    grid.size_class = static_cast<uint32_t>(word >> (2 * kFieldBits));
-    grid.lo_quanta = static_cast<uint32_t>(word >> kFieldBits & kMask);
-    grid.slots = static_cast<uint32_t>(word & kMask);
+    grid.slots = field(kSlotsBits);
+    grid.lo_quanta = field(kLoBits);
+    grid.size_class = field(kClassBits);
+    grid.epoch = static_cast<uint32_t>(word);
     return grid;
   }
 
@@ -113,7 +161,8 @@ class SlotDirectory {
   // while its window goes; it is used again for as many slots, rounded up to a
   // power of two.
   std::vector<std::unique_ptr<SlotCell[]>> all_tables_;
-  std::array<std::vector<SlotCell*>, kFieldBits> unused_tables_;
+  std::array<std::vector<SlotCell*>, kSlotsBits> unused_tables_;
+  uint32_t last_epoch_ = 0;
 };
 
 }  // namespace firn

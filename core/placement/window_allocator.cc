@@ -154,11 +154,16 @@ uint32_t WindowAllocator::FindSlot(const Window& window) const {
 }
 
 BlockStart WindowAllocator::TakeSlot(uint32_t index, uint32_t slot,
-                                     uint64_t contents) {
+                                     BlockState state,
+                                     uint64_t requested_bytes) {
   Unlink(index);
   Window& window = windows_[index];
   SetBit(&window.live_slots, slot);
-  window.cells[slot].store(contents, std::memory_order_relaxed);
+  SlotContents contents;
+  contents.state = state;
+  contents.requested_bytes = requested_bytes;
+  contents.epoch = window.cells.epoch;
+  window.cells.first[slot].store(PackSlot(contents), std::memory_order_relaxed);
   ++window.live;
   const OffsetInterval interval = SlotInterval(window, slot);
   books_->AddLive(books_->vg(window.vg).granule, interval);
@@ -273,12 +278,13 @@ absl::StatusOr<uint32_t> WindowAllocator::NewWindowInHole(
 absl::StatusOr<BlockStart> WindowAllocator::AllocateSlot(
     uint32_t size_class, uint64_t requested_bytes, Effort effort) {
   ClassList& list = lists_[size_class];
-  const uint64_t live = MakeSlotWord(BlockState::kLive, requested_bytes);
   for (int i = 0; i < kWindowTries; ++i) {
     const uint32_t index = FirstWithFewestFree(list);
     if (index == kNone) break;
     const uint32_t slot = FindSlot(windows_[index]);
-    if (slot != kNone) return TakeSlot(index, slot, live);
+    if (slot != kNone) {
+      return TakeSlot(index, slot, BlockState::kLive, requested_bytes);
+    }
     Block(index);
   }
   const uint32_t slot_quanta = classes_.slot_quanta(size_class);
@@ -300,7 +306,8 @@ absl::StatusOr<BlockStart> WindowAllocator::AllocateSlot(
     }
   }
   if (!index.ok()) return index.status();
-  return TakeSlot(*index, windows_[*index].first_slot, live);
+  return TakeSlot(*index, windows_[*index].first_slot, BlockState::kLive,
+                  requested_bytes);
 }
 
 WindowAllocator::Shape WindowAllocator::ShapeOf(
@@ -339,23 +346,37 @@ absl::StatusOr<BlockStart> WindowAllocator::Allocate(uint32_t quanta,
     index = NewWindowInHole(kNone, quanta, alignment_quanta);
   }
   if (!index.ok()) return index.status();
-  return TakeSlot(*index, 0, MakeSlotWord(BlockState::kLive, requested_bytes));
+  return TakeSlot(*index, 0, BlockState::kLive, requested_bytes);
 }
 
 uint64_t WindowAllocator::RequestedBytes(BlockStart start) const {
   const Window& window = windows_[books_->vg(start.vg).owner];
   const uint32_t slot = SlotAt(window, start.offset_quanta);
   if (slot == kNone) return 0;
-  const uint64_t word = window.cells[slot].load(std::memory_order_relaxed);
-  return StateOf(word) == BlockState::kLive ? RequestedBytesOf(word) : 0;
+  const SlotContents contents = ContentsOf(window, slot);
+  return contents.state == BlockState::kLive ? contents.requested_bytes : 0;
 }
 
-void WindowAllocator::SetPending(BlockStart start) {
+uint64_t WindowAllocator::SetPending(BlockStart start) {
   const Window& window = windows_[books_->vg(start.vg).owner];
   const uint32_t slot = SlotAt(window, start.offset_quanta);
-  assert(slot != kNone);
-  window.cells[slot].store(MakeSlotWord(BlockState::kPending, 0),
-                           std::memory_order_relaxed);
+  if (slot == kNone) return 0;
+  const std::optional<SlotContents> changed =
+      ChangeState(&window.cells.first[slot], BlockState::kLive,
+                  BlockState::kPending, window.cells.epoch);
+  return changed.has_value() ? changed->requested_bytes : 0;
+}
+
+void WindowAllocator::SetLive(BlockStart start) {
+  const Window& window = windows_[books_->vg(start.vg).owner];
+  const uint32_t slot = SlotAt(window, start.offset_quanta);
+  ChangeState(&window.cells.first[slot], BlockState::kPending,
+              BlockState::kLive, window.cells.epoch);
+}
+
+SlotContents WindowAllocator::ContentsOf(const Window& window,
+                                         uint32_t slot) const {
+  return UnpackSlot(window.cells.first[slot].load(std::memory_order_relaxed));
 }
 
 void WindowAllocator::TakeParked(BlockStart start, uint32_t count,
@@ -365,7 +386,7 @@ void WindowAllocator::TakeParked(BlockStart start, uint32_t count,
     const uint32_t slot = FindSlot(windows_[index]);
     if (slot == kNone) return;
     blocks->push_back(
-        TakeSlot(index, slot, MakeSlotWord(BlockState::kParked, 0)));
+        TakeSlot(index, slot, BlockState::kParked, /*requested_bytes=*/0));
   }
 }
 
@@ -378,7 +399,7 @@ void WindowAllocator::Free(BlockStart start) {
   Unlink(index);
   books_->RemoveLive(granule, SlotInterval(window, slot));
   ClearBit(&window.live_slots, slot);
-  window.cells[slot].store(0, std::memory_order_relaxed);
+  window.cells.first[slot].store(0, std::memory_order_relaxed);
   --window.live;
   Link(index);
   if (window.live == 0) RemoveWindow(index);
@@ -430,9 +451,9 @@ absl::Status WindowAllocator::CheckInvariants() const {
     }
     uint32_t live = 0;
     for (uint32_t slot = 0; slot < window.slots; ++slot) {
-      const bool is_none =
-          StateOf(window.cells[slot].load(std::memory_order_relaxed)) ==
-          BlockState::kNone;
+      const SlotContents contents = ContentsOf(window, slot);
+      const bool is_none = contents.state == BlockState::kNone ||
+                           contents.epoch != window.cells.epoch;
       if (is_none == TestBit(window.live_slots, slot)) {
         return absl::InternalError(absl::StrCat("I1: the directory and window ",
                                                 i, " differ on slot ", slot));

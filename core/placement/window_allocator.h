@@ -49,8 +49,12 @@ class WindowAllocator {
   // The requested bytes of the live block that starts at `start`, whose
   // virtual granule is a window; 0 if no live block starts there.
   uint64_t RequestedBytes(BlockStart start) const;
-  // Such a block is live no more, but keeps its place until it is freed.
-  void SetPending(BlockStart start);
+  // Such a block is live no more, but keeps its place until it is freed: its
+  // requested bytes; 0, and nothing has changed, if no live block starts there,
+  // as of two threads that free a block one comes too late.
+  uint64_t SetPending(BlockStart start);
+  // The block is live again: its free has failed.
+  void SetLive(BlockStart start);
   // Frees a block, whatever its state.
   void Free(BlockStart start);
 
@@ -97,7 +101,7 @@ class WindowAllocator {
     uint32_t next = kNone;    // in its class's list of equal free counts
     uint32_t previous = kNone;
     std::vector<uint64_t> live_slots;  // bitmap: live, parked or pending
-    SlotCell* cells = nullptr;         // by slot
+    SlotDirectory::Cells cells;        // by slot
   };
   // Windows of a class with free slots, by number of free slots.
   struct ClassList {
@@ -124,7 +128,9 @@ class WindowAllocator {
 
   // A slot of the window that is free and not under another's live bytes.
   uint32_t FindSlot(const Window& window) const;
-  BlockStart TakeSlot(uint32_t index, uint32_t slot, uint64_t contents);
+  BlockStart TakeSlot(uint32_t index, uint32_t slot, BlockState state,
+                      uint64_t requested_bytes);
+  SlotContents ContentsOf(const Window& window, uint32_t slot) const;
   OffsetInterval SlotInterval(const Window& window, uint32_t slot) const;
   uint32_t SlotAt(const Window& window, uint32_t offset_quanta) const;
 
