@@ -180,13 +180,27 @@ void BlockCaches::TakeSurplus(uint64_t stream_id, uint32_t size_class,
   }
 }
 
+void BlockCaches::TakeStacks(Cache* cache, StreamStacks* stacks,
+                             std::vector<CachedBlock>* blocks) {
+  for (Stack& stack : stacks->by_class) {
+    TakeOldest(stack.height, cache, stacks, &stack, blocks);
+  }
+}
+
+void BlockCaches::TakeStream(uint64_t stream_id,
+                             std::vector<CachedBlock>* blocks) {
+  ForEachUsed([stream_id, blocks](Cache& cache) {
+    const LightLockHolder lock(&cache.lock);
+    StreamStacks* const stacks = FindStacks(&cache, stream_id);
+    if (stacks != nullptr) TakeStacks(&cache, stacks, blocks);
+  });
+}
+
 void BlockCaches::TakeAll(std::vector<CachedBlock>* blocks) {
   ForEachUsed([blocks](Cache& cache) {
     const LightLockHolder lock(&cache.lock);
     for (const std::unique_ptr<StreamStacks>& stacks : cache.streams) {
-      for (Stack& stack : stacks->by_class) {
-        TakeOldest(stack.height, &cache, stacks.get(), &stack, blocks);
-      }
+      TakeStacks(&cache, stacks.get(), blocks);
     }
   });
 }

@@ -76,6 +76,8 @@ class BlockCaches {
   // now and then all blocks of classes that nobody takes from.
   void TakeSurplus(uint64_t stream_id, uint32_t size_class,
                    std::vector<CachedBlock>* blocks);
+  // Takes a stream's blocks out of all caches, appending them to `blocks`.
+  void TakeStream(uint64_t stream_id, std::vector<CachedBlock>* blocks);
   // Takes all blocks of all threads, appending them to `blocks`.
   void TakeAll(std::vector<CachedBlock>* blocks);
 
@@ -123,6 +125,9 @@ class BlockCaches {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(cache->lock);
   // Makes room for one more; null if the cache serves too many.
   StreamStacks* MakeStacks(Cache* cache, uint64_t stream_id) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(cache->lock);
+  static void TakeStacks(Cache* cache, StreamStacks* stacks,
+                         std::vector<CachedBlock>* blocks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(cache->lock);
   // Takes the `count` oldest blocks of a stack.
   static void TakeOldest(uint32_t count, Cache* cache, StreamStacks* stacks,

@@ -3,9 +3,18 @@
 
 #include "firn/core/free_queue.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "absl/time/time.h"
 
 namespace firn {
+namespace {
+
+// Entries looked at by one call.
+constexpr size_t kMostLooks = 16;
+
+}  // namespace
 
 absl::Status FreeQueue::Push(absl::Span<const FreedBlock> blocks,
                              StreamHandle stream) {
@@ -23,12 +32,68 @@ absl::Status FreeQueue::Push(absl::Span<const FreedBlock> blocks,
   return absl::OkStatus();
 }
 
-void FreeQueue::Pop(std::deque<Entry>* entries, std::vector<BlockStart>* done) {
-  const FreedBlock& block = entries->front().block;
+absl::Status FreeQueue::PushUsed(const FreedBlock& block, StreamHandle stream,
+                                 std::vector<StreamToken> uses) {
+  const absl::StatusOr<StreamToken> token = tracker_->Mark(stream);
+  if (!token.ok()) return token.status();
+  uses.push_back(*token);
+  UsedEntry entry;
+  entry.block = block;
+  entry.tokens = std::move(uses);
+  used_.push_back(std::move(entry));
+  ++pending_count_;
+  pending_bytes_ += block.bytes;
+  return absl::OkStatus();
+}
+
+std::optional<BlockStart> FreeQueue::TakeAgain(uint64_t stream_id,
+                                               uint64_t quanta,
+                                               uint64_t alignment_quanta) {
+  const auto found = by_stream_.find(stream_id);
+  if (found == by_stream_.end()) return std::nullopt;
+  std::deque<Entry>& entries = found->second;
+  const size_t end =
+      entries.size() > kMostLooks ? entries.size() - kMostLooks : 0;
+  for (size_t i = entries.size(); i-- > end;) {
+    FreedBlock& block = entries[i].block;
+    if (block.quanta != quanta || block.start.vg.is_none() ||
+        block.start.offset_quanta % alignment_quanta != 0) {
+      continue;
+    }
+    const BlockStart start = block.start;
+    --pending_count_;
+    pending_bytes_ -= block.bytes;
+    block = FreedBlock();
+    return start;
+  }
+  return std::nullopt;
+}
+
+void FreeQueue::Done(const FreedBlock& block, std::vector<BlockStart>* done) {
+  if (block.start.vg.is_none()) return;
   done->push_back(block.start);
   --pending_count_;
   pending_bytes_ -= block.bytes;
-  entries->pop_front();
+}
+
+absl::Status FreeQueue::PollUsed(std::vector<BlockStart>* done) {
+  // A few at a time: those that are not done go to the end of the line.
+  for (size_t n = std::min(used_.size(), kMostLooks); n > 0; --n) {
+    UsedEntry entry = std::move(used_.front());
+    used_.pop_front();
+    while (!entry.tokens.empty()) {
+      const absl::StatusOr<bool> is_done =
+          tracker_->IsDone(entry.tokens.back());
+      if (!is_done.ok() || !*is_done) {
+        used_.push_back(std::move(entry));
+        if (!is_done.ok()) return is_done.status();
+        break;
+      }
+      entry.tokens.pop_back();
+      if (entry.tokens.empty()) Done(entry.block, done);
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status FreeQueue::Poll(std::vector<BlockStart>* done) {
@@ -39,23 +104,32 @@ absl::Status FreeQueue::Poll(std::vector<BlockStart>* done) {
           tracker_->IsDone(entries.front().token);
       if (!is_done.ok()) return is_done.status();
       if (!*is_done) break;
-      Pop(&entries, done);
+      Done(entries.front().block, done);
+      entries.pop_front();
     }
     // Streams come and go.
     const auto this_stream = at++;
     if (entries.empty()) by_stream_.erase(this_stream);
   }
-  return absl::OkStatus();
+  return PollUsed(done);
 }
 
 absl::Status FreeQueue::Drain(std::vector<BlockStart>* done) {
   for (auto& [id, entries] : by_stream_) {
-    while (!entries.empty()) {
+    for (; !entries.empty(); entries.pop_front()) {
       const absl::Status waited = tracker_->WaitUntilDone(
           entries.front().token, absl::InfiniteFuture());
       if (!waited.ok()) return waited;
-      Pop(&entries, done);
+      Done(entries.front().block, done);
     }
+  }
+  for (; !used_.empty(); used_.pop_front()) {
+    for (const StreamToken& token : used_.front().tokens) {
+      const absl::Status waited =
+          tracker_->WaitUntilDone(token, absl::InfiniteFuture());
+      if (!waited.ok()) return waited;
+    }
+    Done(used_.front().block, done);
   }
   return absl::OkStatus();
 }

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -20,10 +21,11 @@
 
 namespace firn {
 
-// A block that was freed, and its requested bytes.
+// A block that was freed.
 struct FreedBlock {
   BlockStart start;
-  uint64_t bytes = 0;
+  uint64_t bytes = 0;   // requested
+  uint64_t quanta = 0;  // its extent: what a request must take to have it again
 };
 
 // Thread safety: none; guarded by its owner.
@@ -40,6 +42,14 @@ class FreeQueue {
   // Writes a token on `stream` and keeps the blocks until that is done.
   // Nothing is kept after an error.
   absl::Status Push(absl::Span<const FreedBlock> blocks, StreamHandle stream);
+  // The same for one that other streams have used as well, up to `uses`.
+  absl::Status PushUsed(const FreedBlock& block, StreamHandle stream,
+                        std::vector<StreamToken> uses);
+
+  // Takes back a block of this extent, aligned as asked for, that was freed on
+  // the stream lately: for use there, where its order protects it.
+  std::optional<BlockStart> TakeAgain(uint64_t stream_id, uint64_t quanta,
+                                      uint64_t alignment_quanta);
 
   // Appends the blocks that are done to `done`; at most one check more a stream
   // than blocks are done.
@@ -49,14 +59,20 @@ class FreeQueue {
 
  private:
   struct Entry {
-    FreedBlock block;
+    FreedBlock block;  // no start: taken again
     StreamToken token;
   };
+  struct UsedEntry {
+    FreedBlock block;
+    std::vector<StreamToken> tokens;
+  };
 
-  void Pop(std::deque<Entry>* entries, std::vector<BlockStart>* done);
+  void Done(const FreedBlock& block, std::vector<BlockStart>* done);
+  absl::Status PollUsed(std::vector<BlockStart>* done);
 
   StreamTracker* const tracker_;
   absl::flat_hash_map<uint64_t, std::deque<Entry>> by_stream_;
+  std::deque<UsedEntry> used_;
   uint64_t pending_count_ = 0;
   uint64_t pending_bytes_ = 0;
 };

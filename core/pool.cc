@@ -27,6 +27,14 @@ absl::Status Pool::Free(void* ptr, StreamHandle stream) {
   return impl_->Free(ptr, stream);
 }
 
+absl::Status Pool::RecordUse(const void* ptr, StreamHandle stream) {
+  return impl_->RecordUse(ptr, stream);
+}
+
+absl::Status Pool::ReleaseStream(StreamHandle stream) {
+  return impl_->ReleaseStream(stream);
+}
+
 absl::StatusOr<CompactionReport> Pool::Compact(CompactOptions options) {
   return impl_->Compact(options);
 }

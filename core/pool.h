@@ -38,8 +38,10 @@ namespace firn {
 
 class LaunchGate;
 
-// Thread safety: all methods may be called from any thread; calls are
-// serialised by one lock. None may be called from a host function of a stream.
+// Thread safety: all methods may be called from any thread. Small blocks are
+// allocated and freed in a cache of the calling thread where that has some; all
+// other calls are serialised by one lock. None may be called from a host
+// function of a stream.
 class Pool {
  public:
   // InvalidArgument names the option that is wrong; Unavailable says why the
@@ -67,6 +69,20 @@ class Pool {
   // call then changes nothing. Freeing nullptr does nothing.
   absl::Status Free(void* ptr, StreamHandle stream = nullptr);
 
+  // `stream`, another one than the block was allocated for or will be freed on,
+  // uses the block: call it when that work has been queued. Once the block is
+  // freed its memory waits for all such work as well. From then on the pool
+  // knows several streams. InvalidArgument: as Free, or no stream of the pool's
+  // driver; FailedPrecondition: the stream is capturing. Nothing has changed
+  // then.
+  absl::Status RecordUse(const void* ptr, StreamHandle stream);
+
+  // Call it before a stream is destroyed: what was freed on it can be used
+  // elsewhere when its work is done. Without, memory that threads keep for it
+  // stays unused until the pool has waited for the device, in a pass or before
+  // an allocation fails. Errors as of Free; the memory stays unused then.
+  absl::Status ReleaseStream(StreamHandle stream);
+
   // Moves live memory together so that whole granules become free; see
   // CompactionLevel for what must be known of work in flight. On failure every
   // block is intact at its address, and what was already merged stays merged.
@@ -76,8 +92,9 @@ class Pool {
   // awaited.
   absl::StatusOr<CompactionReport> Compact(CompactOptions options = {});
 
-  // Gives unused granules back to the driver until at most `keep_bytes` of
-  // them are held. Returns the bytes released. Never moves anything.
+  // Gives unused granules back to the driver until at most `keep_bytes` are
+  // held in all, those in use included. Returns the bytes released. Never moves
+  // anything.
   absl::StatusOr<uint64_t> Trim(uint64_t keep_bytes = 0);
 
   PoolStats GetStats() const;

@@ -111,6 +111,7 @@ absl::StatusOr<void*> Pool::Impl::AllocateSlowly(
     may_wait_ = !is_inside;
     failure = streams_.Note(options.stream, gate_.was_used());
     if (failure.ok() && !free_queue_.empty()) failure = ReleasePending(false);
+    if (streams_.are_many()) request.stream_id = ReadyStreamId(options.stream);
     Reach reach = is_inside ? Reach::kNoWaiting : Reach::kFreeMemory;
     if (!is_inside && options_.move_on_failure && MayMovingHelp(request)) {
       reach = Reach::kUntilMoving;
@@ -219,6 +220,7 @@ absl::Status Pool::Impl::FreeLocked(const void* ptr, StreamHandle stream) {
   block.bytes = SetPending(*start);
   // Another thread was faster.
   if (block.bytes == 0) return NoBlockAt(ToAddress(ptr));
+  block.quanta = ExtentQuanta(*start, block.bytes);
   status = ReleaseWithOlder(block, with_token, stream);
   if (!status.ok()) {
     SetLive(block);
@@ -247,22 +249,31 @@ absl::Status Pool::Impl::ReleaseWithOlder(const FreedBlock& block,
     caches_.TakeSurplus(key.stream_id, key.size_class, &parked_);
   }
   freed_.clear();
-  freed_.push_back(block);
   for (const CachedBlock& parked : parked_) {
     FreedBlock older;
     older.start = StartOf(parked.address);
     older.bytes = UnpackSlot(parked.cell->load(std::memory_order_relaxed))
                       .requested_bytes;
+    older.quanta = ExtentQuanta(older.start, older.bytes);
     freed_.push_back(older);
   }
-  if (with_token) {
+  const auto uses = uses_.find(UseKey(block.start));
+  if (uses == uses_.end()) freed_.push_back(block);
+  if (with_token && !freed_.empty()) {
     const absl::Status pushed = free_queue_.Push(freed_, stream);
     if (!pushed.ok()) {
       // They need no place in the cache to be found again.
       unreleased_.insert(unreleased_.end(), parked_.begin(), parked_.end());
       return pushed;
     }
-  } else {
+  }
+  if (uses != uses_.end()) {
+    const absl::Status pushed =
+        free_queue_.PushUsed(block, stream, uses->second);
+    if (!pushed.ok()) return pushed;
+    uses_.erase(uses);
+  }
+  if (!with_token) {
     for (const FreedBlock& freed : freed_) Release(freed.start);
     has_unconfirmed_frees_ = true;
   }
@@ -277,7 +288,8 @@ uint64_t Pool::Impl::SetPending(BlockStart start) {
 
 void Pool::Impl::SetLive(const FreedBlock& block) {
   if (books_.vg(block.start.vg).role == VgRole::kWindow) {
-    windows_.SetLive(block.start);
+    windows_.SetLive(block.start, block.bytes);
+    if (uses_.contains(UseKey(block.start))) windows_.Mark(block.start);
   } else {
     large_.SetLive(block.start, block.bytes);
   }
@@ -290,6 +302,77 @@ void Pool::Impl::Release(BlockStart start) {
     const GranuleId shared = large_.Park(start);
     if (!shared.is_none()) windows_.UnblockAll(shared);
   }
+}
+
+// --- Streams ---
+
+uint64_t Pool::Impl::ExtentQuanta(BlockStart start, uint64_t bytes) const {
+  const SlotDirectory::Slot slot = slots_->Find(start.vg, start.offset_quanta);
+  return slot.cell != nullptr && slot.size_class < size_classes_.count()
+             ? size_classes_.slot_quanta(slot.size_class)
+             : BytesToQuanta(bytes);
+}
+
+std::optional<BlockStart> Pool::Impl::TakeAgain(const Request& request) {
+  if (request.stream_id == 0 || free_queue_.empty() ||
+      request.alignment_quanta > quanta_per_granule_) {
+    return std::nullopt;
+  }
+  const uint64_t quanta =
+      IsSmall(request) ? ShapeOf(request).quanta : request.quanta;
+  const std::optional<BlockStart> start = free_queue_.TakeAgain(
+      request.stream_id, quanta, request.alignment_quanta);
+  if (start.has_value()) {
+    FreedBlock block;
+    block.start = *start;
+    block.bytes = request.bytes;
+    SetLive(block);
+  }
+  return start;
+}
+
+absl::Status Pool::Impl::RecordUse(const void* ptr, StreamHandle stream) {
+  const bool is_inside = gate_.ThisThreadIsInside();
+  MutexLock lock(&mutex_);
+  may_wait_ = !is_inside;
+  const absl::StatusOr<BlockStart> start = FindBlock(ptr);
+  if (!start.ok()) return start.status();
+  const absl::Status noted = streams_.Note(stream, gate_.was_used());
+  if (!noted.ok()) return noted;
+  const absl::StatusOr<StreamToken> token = tracker_->Mark(stream);
+  if (!token.ok()) return token.status();
+  if (books_.vg(start->vg).role == VgRole::kWindow && !windows_.Mark(*start)) {
+    return NoBlockAt(ToAddress(ptr));
+  }
+  // A later use of the same stream covers the earlier ones.
+  std::vector<StreamToken>& tokens = uses_[UseKey(*start)];
+  for (StreamToken& known : tokens) {
+    if (known.stream_id != token->stream_id) continue;
+    known = *token;
+    return absl::OkStatus();
+  }
+  tokens.push_back(*token);
+  return absl::OkStatus();
+}
+
+absl::Status Pool::Impl::ReleaseStream(StreamHandle stream) {
+  MutexLock lock(&mutex_);
+  // The only stream ever: the next one waits for it.
+  if (!streams_.are_many()) return absl::OkStatus();
+  parked_.clear();
+  caches_.TakeStream(streams_.ReadyId(stream), &parked_);
+  freed_.clear();
+  for (const CachedBlock& parked : parked_) {
+    FreedBlock freed;
+    freed.start = StartOf(parked.address);
+    freed_.push_back(freed);
+  }
+  if (freed_.empty()) return absl::OkStatus();
+  const absl::Status pushed = free_queue_.Push(freed_, stream);
+  if (!pushed.ok()) {
+    unreleased_.insert(unreleased_.end(), parked_.begin(), parked_.end());
+  }
+  return pushed;
 }
 
 // --- Parked blocks ---

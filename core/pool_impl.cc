@@ -65,6 +65,8 @@ absl::StatusOr<BlockStart> Pool::Impl::TryPlace(const Request& request,
   if (request.bytes > GranulesToBytes(store_.budget_granules())) {
     return absl::ResourceExhaustedError("more than the capacity");
   }
+  const std::optional<BlockStart> again = TakeAgain(request);
+  if (again.has_value()) return *again;
   if (IsSmall(request)) {
     return windows_.Allocate(static_cast<uint32_t>(request.quanta),
                              static_cast<uint32_t>(request.alignment_quanta),

@@ -10,9 +10,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "firn/compaction/relocator.h"
@@ -48,6 +50,9 @@ class Pool::Impl {
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<uint64_t> Trim(uint64_t keep_bytes)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status RecordUse(const void* ptr, StreamHandle stream)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status ReleaseStream(StreamHandle stream) ABSL_LOCKS_EXCLUDED(mutex_);
   PoolStats GetStats() ABSL_LOCKS_EXCLUDED(mutex_);
   PoolUsage GetUsage() const ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<uint64_t> Generation(const void* ptr) const
@@ -61,6 +66,7 @@ class Pool::Impl {
     uint64_t bytes = 0;
     uint64_t quanta = 0;
     uint64_t alignment_quanta = 1;
+    uint64_t stream_id = 0;  // 0: memory freed on its stream has no advantage
   };
   // Where a small block may be cached.
   struct CacheKey {
@@ -207,6 +213,15 @@ class Pool::Impl {
   static absl::Status NoBlockAt(DevicePtr address);
   uint64_t RequestedBytes(BlockStart start) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What a block takes up: what a request must take up to have it again.
+  uint64_t ExtentQuanta(BlockStart start, uint64_t bytes) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A block that was freed on the request's stream, whose work may go on.
+  std::optional<BlockStart> TakeAgain(const Request& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static uint64_t UseKey(BlockStart start) {
+    return uint64_t{start.vg.value()} << 32 | start.offset_quanta;
+  }
   void Release(BlockStart start) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Waits until no work uses what was freed.
   absl::Status WaitForFreed();
@@ -277,6 +292,9 @@ class Pool::Impl {
   // Likewise for a hole of this shape, or a larger or stricter one.
   uint64_t frees_at_failed_hole_ ABSL_GUARDED_BY(mutex_) = ~uint64_t{0};
   WindowAllocator::Shape failed_hole_ ABSL_GUARDED_BY(mutex_);
+  // What RecordUse has noted of live blocks, by UseKey.
+  absl::flat_hash_map<uint64_t, std::vector<StreamToken>> uses_
+      ABSL_GUARDED_BY(mutex_);
   struct Failure {
     Request request;
     Reach reach = Reach::kNoWaiting;

@@ -22,6 +22,7 @@ namespace firn {
 enum class BlockState : uint8_t {
   kNone,    // no block
   kLive,    // handed out
+  kMarked,  // likewise, with something on record that its free must heed
   kParked,  // freed, kept ready by a thread's cache (core/block_caches.h)
   kPending  // freed, its stream is not done with it
 };

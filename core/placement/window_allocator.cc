@@ -354,24 +354,45 @@ uint64_t WindowAllocator::RequestedBytes(BlockStart start) const {
   const uint32_t slot = SlotAt(window, start.offset_quanta);
   if (slot == kNone) return 0;
   const SlotContents contents = ContentsOf(window, slot);
-  return contents.state == BlockState::kLive ? contents.requested_bytes : 0;
+  return contents.state == BlockState::kLive ||
+                 contents.state == BlockState::kMarked
+             ? contents.requested_bytes
+             : 0;
 }
 
 uint64_t WindowAllocator::SetPending(BlockStart start) {
   const Window& window = windows_[books_->vg(start.vg).owner];
   const uint32_t slot = SlotAt(window, start.offset_quanta);
   if (slot == kNone) return 0;
-  const std::optional<SlotContents> changed =
-      ChangeState(&window.cells.first[slot], BlockState::kLive,
-                  BlockState::kPending, window.cells.epoch);
+  SlotCell* const cell = &window.cells.first[slot];
+  const uint32_t epoch = window.cells.epoch;
+  std::optional<SlotContents> changed =
+      ChangeState(cell, BlockState::kLive, BlockState::kPending, epoch);
+  if (!changed.has_value()) {
+    changed =
+        ChangeState(cell, BlockState::kMarked, BlockState::kPending, epoch);
+  }
   return changed.has_value() ? changed->requested_bytes : 0;
 }
 
-void WindowAllocator::SetLive(BlockStart start) {
+bool WindowAllocator::Mark(BlockStart start) {
   const Window& window = windows_[books_->vg(start.vg).owner];
   const uint32_t slot = SlotAt(window, start.offset_quanta);
-  ChangeState(&window.cells.first[slot], BlockState::kPending,
-              BlockState::kLive, window.cells.epoch);
+  if (slot == kNone) return false;
+  return ContentsOf(window, slot).state == BlockState::kMarked ||
+         ChangeState(&window.cells.first[slot], BlockState::kLive,
+                     BlockState::kMarked, window.cells.epoch)
+             .has_value();
+}
+
+void WindowAllocator::SetLive(BlockStart start, uint64_t requested_bytes) {
+  const Window& window = windows_[books_->vg(start.vg).owner];
+  const uint32_t slot = SlotAt(window, start.offset_quanta);
+  assert(slot != kNone);
+  SlotContents contents = ContentsOf(window, slot);
+  contents.state = BlockState::kLive;
+  contents.requested_bytes = requested_bytes;
+  window.cells.first[slot].store(PackSlot(contents), std::memory_order_relaxed);
 }
 
 SlotContents WindowAllocator::ContentsOf(const Window& window,

@@ -53,8 +53,11 @@ class WindowAllocator {
   // requested bytes; 0, and nothing has changed, if no live block starts there,
   // as of two threads that free a block one comes too late.
   uint64_t SetPending(BlockStart start);
-  // The block is live again: its free has failed.
-  void SetLive(BlockStart start);
+  // A live block is marked, so that it is freed behind the owner's lock: false
+  // if it is not live.
+  bool Mark(BlockStart start);
+  // A pending block is handed out again.
+  void SetLive(BlockStart start, uint64_t requested_bytes);
   // Frees a block, whatever its state.
   void Free(BlockStart start);
 
