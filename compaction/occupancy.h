@@ -48,6 +48,10 @@ class Occupancy {
   // or before `to`; lo == hi if there is none.
   OffsetInterval FindClearRun(uint32_t quanta, uint32_t from,
                               uint32_t to) const;
+  // How many quanta in a row are clear: from `from` on, ending at or before
+  // `to`; and ending at `to`.
+  uint32_t ClearRunFrom(uint32_t from, uint32_t to) const;
+  uint32_t ClearRunUpTo(uint32_t to) const;
 
  private:
   // Calls visit(word index, mask) for the words of `extent` until it returns

@@ -51,6 +51,7 @@ GranuleRecord& GranuleBooks::MutableGranule(GranuleId granule) {
   if (granule.value() >= granules_.size()) {
     granules_.resize(size_t{granule.value()} + 1);
     empty_position_.resize(granules_.size(), 0);
+    holes_.Resize(granule_limit());
   }
   return granules_[granule.value()];
 }
@@ -178,6 +179,8 @@ void GranuleBooks::SetEmptyRun(VgIndex vg, bool empty_run) {
 void GranuleBooks::SetUsed(GranuleRecord* record, uint32_t live_quanta) {
   if (record->live_quanta == 0 && live_quanta > 0) ++used_granules_;
   if (record->live_quanta > 0 && live_quanta == 0) --used_granules_;
+  live_quanta_ += live_quanta;
+  live_quanta_ -= record->live_quanta;
   record->live_quanta = live_quanta;
 }
 
@@ -198,6 +201,7 @@ void GranuleBooks::RemoveLive(GranuleId granule, OffsetInterval interval) {
   assert(record.occupancy.AllIn(interval));
   record.occupancy.Clear(interval);
   SetUsed(&record, record.live_quanta - interval.quanta());
+  holes_.MarkChanged(granule);
   if (record.live_quanta == 0) Reindex(granule);
 }
 
@@ -272,6 +276,7 @@ void GranuleBooks::ForEachGap(const GranuleRecord& record, Visit visit) const {
 }
 
 void GranuleBooks::Reindex(GranuleId granule) {
+  holes_.MarkChanged(granule);
   GranuleRecord& record = granules_[granule.value()];
   uint32_t largest = 0;
   const bool is_live = record.live_quanta > 0;
@@ -347,27 +352,6 @@ Gap GranuleBooks::FindEdgeGap(uint32_t quanta, bool bottom_only) const {
   return Gap();
 }
 
-Gap GranuleBooks::FindEdgeHole(uint32_t quanta, bool bottom_only) const {
-  Gap gap;
-  const OffsetInterval bottom = MakeInterval(0, quanta);
-  const OffsetInterval top =
-      MakeInterval(quanta_per_granule_ - quanta, quanta_per_granule_);
-  for (uint32_t i = 0; i < granules_.size(); ++i) {
-    const GranuleRecord& record = granules_[i];
-    if (record.live_quanta == 0 || record.frozen || record.occupancy.empty() ||
-        record.live_quanta + quanta > quanta_per_granule_ ||
-        record.mappings >= max_mappings_) {
-      continue;
-    }
-    gap.granule = GranuleId(i);
-    gap.interval = bottom;
-    if (!record.occupancy.AnyIn(bottom)) return gap;
-    gap.interval = top;
-    if (!bottom_only && !record.occupancy.AnyIn(top)) return gap;
-  }
-  return Gap();
-}
-
 bool GranuleBooks::IsUnreserved(GranuleId granule,
                                 OffsetInterval interval) const {
   const GranuleRecord& record = granules_[granule.value()];
@@ -380,32 +364,65 @@ bool GranuleBooks::IsUnreserved(GranuleId granule,
   return true;
 }
 
-Gap GranuleBooks::FindHole(uint32_t quanta, uint32_t alignment_quanta) const {
-  Gap gap;
-  for (uint32_t i = 0; i < granules_.size(); ++i) {
-    const GranuleRecord& record = granules_[i];
-    if (record.live_quanta == 0 || record.frozen || record.occupancy.empty() ||
-        record.live_quanta + quanta > quanta_per_granule_ ||
-        (record.spares == 0 && record.mappings >= max_mappings_)) {
-      continue;
-    }
-    uint32_t from = 0;
-    while (from < quanta_per_granule_) {
-      const OffsetInterval run =
-          record.occupancy.FindClearRun(quanta, from, quanta_per_granule_);
-      if (run.quanta() == 0) break;
-      const uint32_t lo = AlignUp(run.lo, alignment_quanta);
-      const OffsetInterval aligned = MakeInterval(lo, lo + quanta);
-      if (aligned.hi <= quanta_per_granule_ &&
-          !record.occupancy.AnyIn(aligned)) {
-        gap.granule = GranuleId(i);
-        gap.interval = aligned;
-        return gap;
-      }
-      from = run.lo + 1;
-    }
+uint32_t GranuleBooks::MeasureHole(GranuleId granule, HoleKind kind) const {
+  const GranuleRecord& record = granules_[granule.value()];
+  const bool can_map = record.mappings < max_mappings_;
+  if (record.live_quanta == 0 || record.live_quanta >= quanta_per_granule_ ||
+      record.frozen || record.occupancy.empty()) {
+    return 0;
   }
-  return gap;
+  if (kind.is_bottom() || kind.is_top()) {
+    if (!can_map) return 0;
+    return kind.is_bottom()
+               ? record.occupancy.ClearRunFrom(0, quanta_per_granule_)
+               : record.occupancy.ClearRunUpTo(quanta_per_granule_);
+  }
+  if (record.spares == 0 && !can_map) return 0;
+  uint32_t largest = 0;
+  uint32_t lo = 0;
+  while (lo < quanta_per_granule_) {
+    const uint32_t run = record.occupancy.ClearRunFrom(lo, quanta_per_granule_);
+    largest = std::max(largest, run);
+    const OffsetInterval next = record.occupancy.FindClearRun(
+        largest + 1, lo + run, quanta_per_granule_);
+    if (next.quanta() == 0) break;
+    lo = AlignUp(next.lo, kind.alignment_quanta());
+  }
+  return largest;
+}
+
+GranuleId GranuleBooks::FindHoleOf(HoleKind kind, uint32_t quanta) {
+  return holes_.Find(kind, quanta, [this](GranuleId granule, HoleKind of_kind) {
+    return MeasureHole(granule, of_kind);
+  });
+}
+
+Gap GranuleBooks::FindHole(uint32_t quanta, uint32_t alignment_quanta) {
+  Gap hole;
+  hole.granule = FindHoleOf(HoleKind::Aligned(alignment_quanta), quanta);
+  if (hole.granule.is_none()) return hole;
+  const Occupancy& occupancy = granules_[hole.granule.value()].occupancy;
+  uint32_t lo = 0;
+  while (true) {
+    const uint32_t run = occupancy.ClearRunFrom(lo, quanta_per_granule_);
+    if (run >= quanta) break;
+    lo = AlignUp(
+        occupancy.FindClearRun(quanta, lo + run, quanta_per_granule_).lo,
+        alignment_quanta);
+  }
+  hole.interval = MakeInterval(lo, lo + quanta);
+  return hole;
+}
+
+Gap GranuleBooks::FindEdgeHole(uint32_t quanta, bool bottom_only) {
+  Gap hole;
+  hole.granule = FindHoleOf(HoleKind::Bottom(), quanta);
+  hole.interval = MakeInterval(0, quanta);
+  if (!hole.granule.is_none() || bottom_only) return hole;
+  hole.granule = FindHoleOf(HoleKind::Top(), quanta);
+  hole.interval =
+      MakeInterval(quanta_per_granule_ - quanta, quanta_per_granule_);
+  return hole;
 }
 
 absl::Status GranuleBooks::CheckInvariants() const {

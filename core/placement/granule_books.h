@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "firn/compaction/occupancy.h"
 #include "firn/core/placement/gap_index.h"
+#include "firn/core/placement/hole_index.h"
 #include "firn/vmm/units.h"
 
 namespace firn {
@@ -119,23 +120,22 @@ class GranuleBooks {
   void CountBlockedWindow(GranuleId granule, int change);
 
   // --- Searches ---
-  // --------------------------------------------------------------- The
-  // best-fitting gap of a partly filled granule whose start is a multiple of
-  // `alignment_quanta`: first where a spare can take it up, then where one more
-  // mapping is allowed. Looks at a few of the tightest,
-  // then settles for one that fits wherever it starts; no granule if it found
-  // none.
+  // The best-fitting gap of a partly filled granule whose start is a multiple
+  // of `alignment_quanta`: first where a spare can take it up, then where one
+  // more mapping is allowed. Looks at a few of the tightest, then settles for
+  // one that fits wherever it starts; no granule if it found none.
   Gap FindGap(uint32_t quanta, uint32_t alignment_quanta) const;
   // A gap at the very bottom or, unless `bottom_only`, the very top of a partly
   // filled granule.
   Gap FindEdgeGap(uint32_t quanta, bool bottom_only) const;
-  // Likewise, windows or not. Walks over all granules.
-  Gap FindEdgeHole(uint32_t quanta, bool bottom_only) const;
+  // Likewise, windows or not.
+  Gap FindEdgeHole(uint32_t quanta, bool bottom_only);
   // Whether no window touches `interval`.
   bool IsUnreserved(GranuleId granule, OffsetInterval interval) const;
-  // A clear run of quanta, windows or not, on any partly filled granule. Walks
-  // over all granules: for the last attempt before a failure.
-  Gap FindHole(uint32_t quanta, uint32_t alignment_quanta) const;
+  // A clear run of quanta, windows or not, on a partly filled granule: one
+  // of the smallest that will do. For the last attempt before a failure; the
+  // first search of its kind walks over all granules (see HoleIndex).
+  Gap FindHole(uint32_t quanta, uint32_t alignment_quanta);
   // A spare of `granule`, none if it has none.
   VgIndex SpareOf(GranuleId granule) const;
   // Granules with nothing live, mapped by spares only; newest last.
@@ -147,6 +147,10 @@ class GranuleBooks {
   uint32_t used_granules() const { return used_granules_ - parked_granules_; }
   uint32_t full_granules() const { return full_granules_ - parked_granules_; }
   uint32_t live_vgs() const { return live_vgs_ - parked_vgs_; }
+  // Quanta that are free on the granules in use.
+  uint64_t free_quanta_beside_live() const {
+    return uint64_t{used_granules_} * quanta_per_granule_ - live_quanta_;
+  }
   uint32_t partial_granules() const { return used_granules_ - full_granules_; }
 
   absl::Status CheckInvariants() const;
@@ -166,6 +170,9 @@ class GranuleBooks {
   void ForEachGap(const GranuleRecord& record, Visit visit) const;
   OffsetInterval BestGap(GranuleId granule, uint32_t quanta,
                          uint32_t alignment_quanta) const;
+  // The largest hole of `kind` that could be taken up; 0 if none could.
+  uint32_t MeasureHole(GranuleId granule, HoleKind kind) const;
+  GranuleId FindHoleOf(HoleKind kind, uint32_t quanta);
 
   static const VgRecord unmapped_;
 
@@ -175,8 +182,10 @@ class GranuleBooks {
   std::vector<GranuleRecord> granules_;  // by id
   GapIndex gaps_with_spare_;
   GapIndex gaps_without_spare_;
+  HoleIndex holes_;
   std::vector<GranuleId> empty_granules_;
   std::vector<uint32_t> empty_position_;  // by id, 1 + index; 0: not in it
+  uint64_t live_quanta_ = 0;
   uint32_t used_granules_ = 0;
   uint32_t full_granules_ = 0;
   uint32_t live_vgs_ = 0;

@@ -15,6 +15,11 @@ namespace {
 constexpr uint32_t kLeastSlackDivisor = 128;
 // Runs looked at for one whose neighbour takes the remainder.
 constexpr int kRunTries = 8;
+// Runs looked at for one with an unmapped neighbour to be mapped to a host.
+constexpr int kShareTries = 16;
+// Remainders share granules once the whole granules left are less than so many
+// times what lies free beside live memory.
+constexpr uint64_t kFreeGranulesPerPieces = 3;
 
 VgRange MakeRange(VgIndex first, uint32_t count) {
   VgRange range;
@@ -84,8 +89,18 @@ bool LargeAllocator::IsFreeSpare(VgIndex vg, OffsetInterval interval) const {
          books_->IsUnreserved(record.granule, interval);
 }
 
+bool LargeAllocator::IsTimeToShare(const Shape& shape) const {
+  if (shape.remainder_quanta == 0) return false;
+  const uint64_t free_quanta =
+      uint64_t{backing_->available_granules()} * books_->quanta_per_granule();
+  return free_quanta <
+             kFreeGranulesPerPieces * books_->free_quanta_beside_live() &&
+         !books_->FindEdgeGap(shape.remainder_quanta, shape.tail_only)
+              .granule.is_none();
+}
+
 std::optional<LargeAllocator::Site> LargeAllocator::FindMapped(
-    const Shape& shape) {
+    const Shape& shape, bool share) {
   const VgRangeSet& runs = backing_->empty_runs();
   std::optional<VgRange> run = runs.BestFit(shape.interiors);
   if (!run.has_value()) return std::nullopt;
@@ -112,6 +127,7 @@ std::optional<LargeAllocator::Site> LargeAllocator::FindMapped(
     }
     if (!longer.has_value() && run->count > shape.interiors) longer = run;
   }
+  if (share) return std::nullopt;
   if (!longer.has_value()) longer = runs.BestFit(shape.interiors + 1);
   if (!longer.has_value()) return std::nullopt;
   site.range = MakeRange(longer->first, shape.interiors + 1);
@@ -171,6 +187,27 @@ std::optional<VgRange> LargeAllocator::FindAddresses(
   const std::optional<VgRange> fresh = space.free().BestFit(vgs);
   if (!fresh.has_value()) return std::nullopt;
   return MakeRange(fresh->first, vgs);
+}
+
+std::optional<VgRange> LargeAllocator::FindAddressesToShare(
+    const Shape& shape, bool remainder_first) const {
+  const VgRangeSet& unmapped = backing_->address_space().free();
+  const VgRangeSet& runs = backing_->empty_runs();
+  std::optional<VgRange> run = runs.BestFit(shape.interiors);
+  std::optional<VgRange> longer;
+  for (int i = 0; i < kShareTries && run.has_value();
+       ++i, run = runs.NextByLength(*run)) {
+    if (remainder_first) {
+      if (run->first.value() > 0 && unmapped.Find(run->first - 1).has_value()) {
+        return MakeRange(run->first - 1, shape.vgs());
+      }
+    } else if (unmapped.Find(run->end()).has_value()) {
+      return MakeRange(run->end() - shape.interiors, shape.vgs());
+    }
+    if (!longer.has_value() && run->count >= shape.vgs()) longer = run;
+  }
+  if (!longer.has_value()) return std::nullopt;
+  return MakeRange(longer->first, shape.vgs());
 }
 
 void LargeAllocator::ChooseHost(const Shape& shape, Effort effort, Site* site) {
@@ -270,8 +307,9 @@ absl::StatusOr<BlockStart> LargeAllocator::Allocate(uint64_t quanta,
   const Shape shape = ShapeOf(quanta, alignment_quanta);
   const uint64_t alignment_granules =
       std::max<uint64_t>(1, alignment_quanta / books_->quanta_per_granule());
+  const bool share = alignment_granules == 1 && IsTimeToShare(shape);
   if (alignment_granules == 1) {
-    const std::optional<Site> site = FindMapped(shape);
+    const std::optional<Site> site = FindMapped(shape, share);
     if (site.has_value()) {
       for (uint32_t i = 0; i < site->range.count; ++i) {
         const VgIndex vg = site->range.first + i;
@@ -283,14 +321,20 @@ absl::StatusOr<BlockStart> LargeAllocator::Allocate(uint64_t quanta,
     }
   }
   Site site;
-  const std::optional<VgRange> addresses =
-      FindAddresses(shape.vgs(), alignment_granules);
+  std::optional<VgRange> addresses;
+  if (share) {
+    ChooseHost(shape, effort, &site);
+    addresses = FindAddressesToShare(shape, site.remainder_first);
+  }
+  if (!addresses.has_value()) {
+    addresses = FindAddresses(shape.vgs(), alignment_granules);
+  }
   if (!addresses.has_value()) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "no ", shape.vgs(), " neighbouring granules of addresses are free"));
   }
   site.range = *addresses;
-  if (shape.remainder_quanta > 0) ChooseHost(shape, effort, &site);
+  if (shape.remainder_quanta > 0 && !share) ChooseHost(shape, effort, &site);
   const absl::Status filled = FillSite(site, shape);
   if (!filled.ok()) return filled;
   return Commit(site, shape, requested_bytes);

@@ -98,12 +98,21 @@ class LargeAllocator {
   Shape ShapeOf(uint64_t quanta, uint64_t alignment_quanta) const;
   OffsetInterval RemainderInterval(uint32_t quanta, bool first) const;
   VgIndex RemainderVg(const Block& block) const;
-  // A site that needs no driver call.
-  std::optional<Site> FindMapped(const Shape& shape);
+  // Whether the remainder is to share the granule of others now, at the price
+  // of a driver call: memory is running out, and much of what is left lies in
+  // pieces. Until then it takes a granule of its own and offers the rest.
+  bool IsTimeToShare(const Shape& shape) const;
+  // A site that needs no driver call; with `share` none where the remainder
+  // would be alone.
+  std::optional<Site> FindMapped(const Shape& shape, bool share);
   bool IsFreeSpare(VgIndex vg, OffsetInterval interval) const;
   // Addresses to be filled with granules.
   std::optional<VgRange> FindAddresses(uint32_t vgs,
                                        uint64_t alignment_granules) const;
+  // Addresses around empty runs for whole granules with a remainder that has
+  // a host: the fewer of them are mapped in vain the better.
+  std::optional<VgRange> FindAddressesToShare(const Shape& shape,
+                                              bool remainder_first) const;
   VgRange ExtendThroughFree(VgRange run, uint32_t wanted) const;
   // Gives the remainder a host, or decides on which side it stands alone.
   void ChooseHost(const Shape& shape, Effort effort, Site* site);

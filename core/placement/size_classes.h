@@ -17,10 +17,12 @@ namespace firn {
 // extent; the rest are large blocks.
 //
 // Slots are exact up to 16 quanta (8 KiB), then 8 sizes an octave, so that at
-// most an eighth is lost. A window is a 32nd of a granule (64 KiB of 2 MiB)
-// while a class has few of them, an eighth of a granule once it has many: a
-// small window lets other classes share its granule, a large one costs fewer
-// mappings. Slots above a 32nd of a granule come four to a window.
+// most an eighth is lost. A window is a 32nd of a granule (64 KiB of 2 MiB), or
+// four slots where those are larger, while a class has few of them; a quarter
+// of a granule once it has many, or the four to eight slots that fill whole
+// quarters best. A small window lets other classes share its granule. A large
+// one costs fewer mappings, and blocks of a half or a quarter of a granule fit
+// beside it without a rest that nothing fits into.
 class SizeClasses {
  public:
   explicit SizeClasses(uint32_t quanta_per_granule);
@@ -45,6 +47,8 @@ class SizeClasses {
   uint32_t alignment_quanta(uint32_t size_class) const;
 
  private:
+  uint32_t SlotsThatFillQuarters(uint32_t slot_quanta) const;
+
   uint32_t quanta_per_granule_;
   uint32_t limit_quanta_;
   std::vector<uint32_t> slot_quanta_;

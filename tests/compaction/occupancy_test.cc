@@ -101,6 +101,21 @@ TEST(OccupancyTest, NothingIsFoundBehindTheLastQuantum) {
   EXPECT_EQ(occupancy.FindClearRun(101, 0, 100).quanta(), 0u);
 }
 
+TEST(OccupancyTest, ClearRunsReachToTheNextSetQuantumOrTheEnd) {
+  Occupancy occupancy(200);
+  EXPECT_EQ(occupancy.ClearRunFrom(0, 200), 200u);
+  EXPECT_EQ(occupancy.ClearRunUpTo(200), 200u);
+  occupancy.Set(Extent(70, 130));
+  EXPECT_EQ(occupancy.ClearRunFrom(3, 200), 67u);
+  EXPECT_EQ(occupancy.ClearRunFrom(3, 69), 66u);
+  EXPECT_EQ(occupancy.ClearRunFrom(100, 200), 0u);
+  EXPECT_EQ(occupancy.ClearRunFrom(200, 200), 0u);
+  EXPECT_EQ(occupancy.ClearRunFrom(256, 200), 0u);
+  EXPECT_EQ(occupancy.ClearRunUpTo(200), 70u);
+  EXPECT_EQ(occupancy.ClearRunUpTo(130), 0u);
+  EXPECT_EQ(occupancy.ClearRunUpTo(64), 64u);
+}
+
 OffsetInterval FindClearRunSlowly(const std::vector<bool>& bits,
                                   uint32_t quanta, uint32_t from, uint32_t to) {
   for (uint32_t lo = from; lo + quanta <= to; ++lo) {
@@ -142,6 +157,11 @@ TEST(OccupancyTest, RandomSetsAgreeWithOneBitAtATime) {
                 FindClearRunSlowly(bits, wanted, asked.lo, asked.hi))
           << "seed " << seed << ", " << wanted << " in "
           << ::testing::PrintToString(asked);
+      ASSERT_EQ(occupancy.ClearRunFrom(asked.lo, asked.hi),
+                std::find(first, last, true) - first);
+      const auto from_end = bits.rbegin() + (quanta - asked.hi);
+      ASSERT_EQ(occupancy.ClearRunUpTo(asked.hi),
+                std::find(from_end, bits.rend(), true) - from_end);
     }
   }
 }

@@ -314,6 +314,7 @@ class Harness {
   void CheckGranules() const {
     uint32_t used = 0;
     uint32_t full = 0;
+    uint64_t free_beside_live = 0;
     std::vector<uint32_t> empty;
     for (uint32_t g = 0; g < books_.granule_limit(); ++g) {
       const GranuleRecord& record = books_.granule(GranuleId(g));
@@ -326,12 +327,16 @@ class Harness {
         ASSERT_EQ(record.occupancy.AnyIn(Extent(i, i + 1)), live[i]);
       }
       CheckList(record);
-      if (record.live_quanta > 0) ++used;
+      if (record.live_quanta > 0) {
+        ++used;
+        free_beside_live += kQuanta - record.live_quanta;
+      }
       if (state_.HasInterior(g)) ++full;
       if (state_.IsEmpty(g)) empty.push_back(g);
     }
     ASSERT_EQ(books_.used_granules(), used);
     ASSERT_EQ(books_.full_granules(), full);
+    ASSERT_EQ(books_.free_quanta_beside_live(), free_beside_live);
     ASSERT_EQ(books_.partial_granules(), used - full);
     std::vector<uint32_t> listed;
     for (const GranuleId granule : books_.empty_granules()) {
@@ -391,7 +396,7 @@ class Harness {
     ASSERT_LE(gap.interval.hi, kQuanta);
     ASSERT_FALSE(AnyIn(state_.Reserved(g), gap.interval));
   }
-  void CheckHole(uint32_t quanta, uint32_t alignment) const {
+  void CheckHole(uint32_t quanta, uint32_t alignment) {
     const Gap hole = books_.FindHole(quanta, alignment);
     const auto usable = [this](uint32_t g) {
       return state_.IsPartial(g) && (state_.Spares(g) > 0 || state_.CanMap(g));
@@ -406,7 +411,7 @@ class Harness {
     ASSERT_LE(hole.interval.hi, kQuanta);
     ASSERT_FALSE(AnyIn(state_.Live(hole.granule.value()), hole.interval));
   }
-  void CheckEdges(uint32_t quanta, bool bottom_only) const {
+  void CheckEdges(uint32_t quanta, bool bottom_only) {
     const OffsetInterval bottom = Extent(0, quanta);
     const OffsetInterval top = Extent(kQuanta - quanta, kQuanta);
     const auto check = [&](const Gap& gap, auto taken) {

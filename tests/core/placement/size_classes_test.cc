@@ -83,7 +83,7 @@ TEST_P(SizeClassesTest, RequestsWithoutASlotAreNearlyAtTheLimit) {
 
 TEST_P(SizeClassesTest, WindowsHoldAsManySlotsAsTheirShareOfTheGranule) {
   const uint32_t small_quanta = quanta() / 32;
-  const uint32_t grown_quanta = quanta() / 8;
+  const uint32_t grown_quanta = quanta() / 4;
   for (uint32_t i = 0; i < classes_.count(); ++i) {
     const uint32_t slot = classes_.slot_quanta(i);
     const uint32_t small_slots = classes_.slots_per_window(i, false);
@@ -91,7 +91,18 @@ TEST_P(SizeClassesTest, WindowsHoldAsManySlotsAsTheirShareOfTheGranule) {
     ASSERT_LE(grown_slots * slot, quanta());
     if (slot > small_quanta) {
       ASSERT_EQ(small_slots, 4u);
-      ASSERT_EQ(grown_slots, 4u);
+      ASSERT_GE(grown_slots, 4u);
+      ASSERT_LE(grown_slots, 8u);
+      // No other number leaves a smaller part of the last quarter free.
+      const auto lost = [&](uint32_t slots) {
+        const uint32_t quarter = quanta() / 4;
+        const uint32_t window = slots * slot;
+        const uint32_t quarters = (window + quarter - 1) / quarter;
+        return static_cast<double>(quarters * quarter - window) / window;
+      };
+      for (uint32_t slots = 4; slots <= 8; ++slots) {
+        ASSERT_LE(lost(grown_slots), lost(slots)) << slot;
+      }
       continue;
     }
     ASSERT_EQ(small_slots, small_quanta / slot);
@@ -125,14 +136,25 @@ TEST(SizeClassesOf2MiBTest, SlotsAreExactThenEightAnOctave) {
   EXPECT_EQ(slots.back(), 480u);
 }
 
-TEST(SizeClassesOf2MiBTest, WindowsAre64KiBAndGrowTo256KiB) {
+TEST(SizeClassesOf2MiBTest, WindowsAre64KiBAndGrowTo512KiB) {
   const SizeClasses classes(4096);
   EXPECT_EQ(classes.slots_per_window(classes.ClassOf(1, 1), false), 128u);
-  EXPECT_EQ(classes.slots_per_window(classes.ClassOf(1, 1), true), 512u);
+  EXPECT_EQ(classes.slots_per_window(classes.ClassOf(1, 1), true), 1024u);
   EXPECT_EQ(classes.slots_per_window(classes.ClassOf(3, 1), false), 42u);
   EXPECT_EQ(classes.slots_per_window(classes.ClassOf(128, 1), false), 1u);
-  EXPECT_EQ(classes.slots_per_window(classes.ClassOf(128, 1), true), 4u);
+  EXPECT_EQ(classes.slots_per_window(classes.ClassOf(128, 1), true), 8u);
   EXPECT_EQ(classes.slots_per_window(classes.ClassOf(129, 1), false), 4u);
+}
+
+TEST(SizeClassesOf2MiBTest, GrownMiddleWindowsFillQuarters) {
+  const SizeClasses classes(4096);
+  const auto grown_slots = [&classes](uint32_t quanta) {
+    return classes.slots_per_window(classes.ClassOf(quanta, 1), true);
+  };
+  EXPECT_EQ(grown_slots(144), 7u);  // 504 of 512 KiB
+  EXPECT_EQ(grown_slots(256), 4u);  // 512 KiB
+  EXPECT_EQ(grown_slots(384), 8u);  // 1.5 MiB
+  EXPECT_EQ(grown_slots(480), 4u);  // 960 KiB of 1 MiB
 }
 
 TEST(SizeClassesOf2MiBTest, AlignedRequestsSkipSlotsThatDoNotAlign) {
