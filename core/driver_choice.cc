@@ -38,6 +38,8 @@ absl::StatusOr<DriverChoice> ChooseDriver(int device_ordinal) {
   }
   CudaDriverOptions options;
   options.device_ordinal = device_ordinal;
+  // Without it, a pool is made that does not move.
+  options.needs_virtual_memory = false;
   absl::StatusOr<std::unique_ptr<Driver>> cuda = OpenCudaDriver(options);
   if (cuda.ok()) {
     DriverChoice choice;

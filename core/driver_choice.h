@@ -19,11 +19,11 @@ struct DriverChoice {
   std::string reason;  // in one sentence
 };
 
-// The CUDA device where it is usable, else the CPU driver with real storage,
-// whether there is no device or one on which no memory can be moved: the reason
-// tells. FIRN_DRIVER=cuda|cpu in the environment decides by hand.
-// InvalidArgument for another value; Unavailable, with the reason, if
-// FIRN_DRIVER=cuda asks for a device that cannot be used.
+// The CUDA device where it is usable, even if no memory can be moved on it,
+// else the CPU driver with real storage: the reason tells. FIRN_DRIVER=cuda|cpu
+// in the environment decides by hand. InvalidArgument for another value;
+// Unavailable, with the reason, if FIRN_DRIVER=cuda asks for a device that
+// cannot be used.
 absl::StatusOr<DriverChoice> ChooseDriver(int device_ordinal);
 
 }  // namespace firn

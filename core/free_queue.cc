@@ -16,6 +16,15 @@ constexpr size_t kMostLooks = 16;
 
 }  // namespace
 
+void AddUse(const StreamToken& use, std::vector<StreamToken>* uses) {
+  for (StreamToken& known : *uses) {
+    if (known.stream_id != use.stream_id) continue;
+    known = use;
+    return;
+  }
+  uses->push_back(use);
+}
+
 absl::Status FreeQueue::Push(absl::Span<const FreedBlock> blocks,
                              StreamHandle stream) {
   const absl::StatusOr<StreamToken> token = tracker_->Mark(stream);

@@ -28,6 +28,10 @@ struct FreedBlock {
   uint64_t quanta = 0;  // its extent: what a request must take to have it again
 };
 
+// Adds a use of a block to those on record; a later one of the same stream
+// covers the earlier.
+void AddUse(const StreamToken& use, std::vector<StreamToken>* uses);
+
 // Thread safety: none; guarded by its owner.
 class FreeQueue {
  public:

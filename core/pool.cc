@@ -3,20 +3,19 @@
 
 #include "firn/core/pool.h"
 
+#include <string>
 #include <utility>
 
-#include "absl/memory/memory.h"
-#include "firn/core/pool_impl.h"
+#include "absl/strings/str_cat.h"
+#include "firn/core/any_impl.h"
 
 namespace firn {
 
-absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(PoolOptions options) {
-  absl::StatusOr<std::unique_ptr<Impl>> impl = Impl::Create(std::move(options));
-  if (!impl.ok()) return impl.status();
-  return absl::WrapUnique(new Pool(std::move(*impl)));
-}
-
-Pool::Pool(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Pool::Pool(std::unique_ptr<AnyImpl> impl, bool moving,
+           std::string moving_reason)
+    : impl_(std::move(impl)),
+      moving_(moving),
+      moving_reason_(std::move(moving_reason)) {}
 Pool::~Pool() = default;
 
 absl::StatusOr<void*> Pool::Allocate(uint64_t bytes, AllocateOptions options) {
@@ -36,6 +35,10 @@ absl::Status Pool::ReleaseStream(StreamHandle stream) {
 }
 
 absl::StatusOr<CompactionReport> Pool::Compact(CompactOptions options) {
+  if (!moving_ && !options.dry_run) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("Compact: live memory does not move: ", moving_reason_));
+  }
   return impl_->Compact(options);
 }
 
@@ -43,7 +46,12 @@ absl::StatusOr<uint64_t> Pool::Trim(uint64_t keep_bytes) {
   return impl_->Trim(keep_bytes);
 }
 
-PoolStats Pool::GetStats() const { return impl_->GetStats(); }
+PoolStats Pool::GetStats() const {
+  PoolStats stats = impl_->GetStats();
+  stats.moving = moving_;
+  stats.moving_reason = moving_reason_;
+  return stats;
+}
 
 PoolUsage Pool::GetUsage() const { return impl_->GetUsage(); }
 

@@ -21,12 +21,19 @@
 // that all threads launch inside LaunchScopes (core/launch_scope.h); and, with
 // PoolOptions::move_on_failure, inside an allocation that would fail otherwise.
 // The pool waits for the device by itself.
+//
+// FIRN_MOVING=off in the environment turns moving off without a rebuild, for
+// every pool made from then on: move_on_failure is taken for false, and Compact
+// is refused unless it is a dry run. A device on which no memory can be moved
+// gets a pool that never moves any, with the same interface; see
+// docs/using.md. PoolStats::moving_reason tells what is the case and why.
 
 #ifndef FIRN_CORE_POOL_H_
 #define FIRN_CORE_POOL_H_
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -44,9 +51,11 @@ class LaunchGate;
 // function of a stream.
 class Pool {
  public:
-  // InvalidArgument names the option that is wrong; Unavailable says why the
-  // driver asked for by FIRN_DRIVER cannot be used. Nothing stays allocated
-  // after a failure.
+  // InvalidArgument names the option, or the variable of the environment, that
+  // is wrong; Unavailable says why the driver asked for by FIRN_DRIVER cannot
+  // be used; FailedPrecondition: peers, and a device on which no memory can be
+  // moved. Nothing stays allocated after a failure. Tries the device with a
+  // granule: with some drivers that waits for all work of the device.
   static absl::StatusOr<std::unique_ptr<Pool>> Create(PoolOptions options);
 
   // Waits for the device, then gives everything back to the driver. Blocks
@@ -86,8 +95,9 @@ class Pool {
   // Moves live memory together so that whole granules become free; see
   // CompactionLevel for what must be known of work in flight. On failure every
   // block is intact at its address, and what was already merged stays merged.
-  // FailedPrecondition: inside a LaunchScope of the calling thread; or a
-  // capture is open, or work is on a stream that cannot be tracked
+  // FailedPrecondition: moving is off (FIRN_MOVING) or cannot be done on this
+  // device, and it is no dry run; inside a LaunchScope of the calling thread;
+  // or a capture is open, or work is on a stream that cannot be tracked
   // (kLaunchScopes). DeadlineExceeded: max_wait has passed; it says what was
   // awaited.
   absl::StatusOr<CompactionReport> Compact(CompactOptions options = {});
@@ -103,8 +113,8 @@ class Pool {
   PoolUsage GetUsage() const;
 
   // A number that grows whenever physical memory beneath the block has
-  // changed: caches of derived state compare it. InvalidArgument unless `ptr`
-  // is the address of a live block.
+  // changed: caches of derived state compare it; constant where nothing moves.
+  // InvalidArgument unless `ptr` is the address of a live block.
   absl::StatusOr<uint64_t> Generation(const void* ptr) const;
 
   // Checks the invariants I1 to I13 of docs/invariants.md that apply, the
@@ -118,10 +128,14 @@ class Pool {
   LaunchGate* launch_gate();
 
  private:
+  class AnyImpl;
   class Impl;
-  explicit Pool(std::unique_ptr<Impl> impl);
+  class FixedImpl;
+  Pool(std::unique_ptr<AnyImpl> impl, bool moving, std::string moving_reason);
 
-  std::unique_ptr<Impl> impl_;
+  const std::unique_ptr<AnyImpl> impl_;
+  const bool moving_;
+  const std::string moving_reason_;
 };
 
 }  // namespace firn

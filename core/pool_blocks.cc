@@ -92,17 +92,13 @@ absl::StatusOr<void*> Pool::Impl::AllocateSlowly(
   if (bytes == 0) {
     return absl::InvalidArgumentError("bytes: 0; ask for at least 1");
   }
-  const uint64_t alignment = options.alignment_bytes;
-  constexpr uint64_t kMaxAlignment = uint64_t{1} << 30;
-  if (!absl::has_single_bit(alignment) || alignment > kMaxAlignment) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("alignment_bytes: ", alignment,
-                     "; must be a power of two up to ", kMaxAlignment));
-  }
+  const absl::Status valid = options.Validate();
+  if (!valid.ok()) return valid;
   Request request;
   request.bytes = bytes;
   request.quanta = BytesToQuanta(bytes);
-  request.alignment_quanta = std::max<uint64_t>(1, alignment / kQuantumBytes);
+  request.alignment_quanta =
+      std::max<uint64_t>(1, options.alignment_bytes / kQuantumBytes);
 
   const bool is_inside = gate_.ThisThreadIsInside();
   absl::Status failure;
@@ -344,14 +340,7 @@ absl::Status Pool::Impl::RecordUse(const void* ptr, StreamHandle stream) {
   if (books_.vg(start->vg).role == VgRole::kWindow && !windows_.Mark(*start)) {
     return NoBlockAt(ToAddress(ptr));
   }
-  // A later use of the same stream covers the earlier ones.
-  std::vector<StreamToken>& tokens = uses_[UseKey(*start)];
-  for (StreamToken& known : tokens) {
-    if (known.stream_id != token->stream_id) continue;
-    known = *token;
-    return absl::OkStatus();
-  }
-  tokens.push_back(*token);
+  AddUse(*token, &uses_[UseKey(*start)]);
   return absl::OkStatus();
 }
 

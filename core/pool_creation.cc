@@ -1,8 +1,8 @@
 // Copyright 2026 The firn Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a pool is made: its options, completed by what the device says, become
-// its parts.
+// How a pool is made: its options, completed by what the environment and the
+// device say, become its parts.
 
 #include <algorithm>
 #include <limits>
@@ -12,6 +12,8 @@
 #include "absl/numeric/bits.h"
 #include "absl/strings/str_cat.h"
 #include "firn/core/driver_choice.h"
+#include "firn/core/fixed_impl.h"
+#include "firn/core/moving_choice.h"
 #include "firn/core/pool_impl.h"
 #include "firn/vmm/allocation_props.h"
 #include "firn/vmm/driver_status.h"
@@ -149,14 +151,11 @@ absl::StatusOr<GranuleStoreOptions> ChooseStore(const PoolOptions& options,
       ChooseGranuleBytes(options, driver, store.movable);
   if (!granule_bytes.ok()) return granule_bytes.status();
   store.granule_bytes = *granule_bytes;
-  const absl::StatusOr<uint64_t> capacity_bytes =
-      ChooseCapacityBytes(options, driver);
-  if (!capacity_bytes.ok()) return capacity_bytes.status();
-  const uint64_t granules = *capacity_bytes / *granule_bytes;
+  const uint64_t granules = options.capacity_bytes / *granule_bytes;
   if (granules == 0) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "capacity_bytes: ", *capacity_bytes, " is less than one granule of ",
-        *granule_bytes, " bytes"));
+        "capacity_bytes: ", options.capacity_bytes,
+        " is less than one granule of ", *granule_bytes, " bytes"));
   }
   constexpr uint64_t kMost = std::numeric_limits<uint32_t>::max();
   store.budget_granules = static_cast<uint32_t>(std::min(granules, kMost));
@@ -181,14 +180,45 @@ LaunchGateOptions GateOptions(const PoolOptions& options) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Pool::Impl>> Pool::Impl::Create(
-    PoolOptions options) {
+absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(PoolOptions options) {
   const absl::Status valid = options.Validate();
   if (!valid.ok()) return valid;
+  const absl::StatusOr<bool> is_turned_off = IsMovingTurnedOff();
+  if (!is_turned_off.ok()) return is_turned_off.status();
+  absl::StatusOr<std::string> driver_reason = CompleteDrivers(&options);
+  if (!driver_reason.ok()) return driver_reason.status();
+  absl::StatusOr<MovingChoice> moving =
+      ChooseMoving(options.driver.get(), *is_turned_off);
+  if (!moving.ok()) return moving.status();
+  if (!moving->is_on) options.move_on_failure = false;
+  const absl::StatusOr<uint64_t> capacity_bytes =
+      ChooseCapacityBytes(options, options.driver.get());
+  if (!capacity_bytes.ok()) return capacity_bytes.status();
+  options.capacity_bytes = *capacity_bytes;
+
+  std::string never_moves = moving->is_on ? "" : moving->reason;
+  absl::StatusOr<std::unique_ptr<AnyImpl>> impl;
+  if (moving->has_virtual_memory) {
+    impl = Impl::Create(std::move(options), *std::move(driver_reason),
+                        std::move(never_moves));
+  } else if (options.peers.empty()) {
+    impl = FixedImpl::Create(std::move(options), *std::move(driver_reason),
+                             std::move(never_moves));
+  } else {
+    impl = absl::FailedPreconditionError(absl::StrCat(
+        "peers: other devices have access to virtual memory only: ",
+        never_moves));
+  }
+  if (!impl.ok()) return impl.status();
+  return absl::WrapUnique(
+      new Pool(*std::move(impl), moving->is_on, std::move(moving->reason)));
+}
+
+absl::StatusOr<std::unique_ptr<Pool::Impl>> Pool::Impl::Create(
+    PoolOptions options, std::string driver_reason, std::string never_moves) {
   Parts parts;
-  absl::StatusOr<std::string> reason = CompleteDrivers(&options);
-  if (!reason.ok()) return reason.status();
-  parts.driver_reason = *std::move(reason);
+  parts.driver_reason = std::move(driver_reason);
+  parts.never_moves = std::move(never_moves);
   Driver* const driver = options.driver.get();
   absl::StatusOr<std::vector<AccessDesc>> access = ChooseAccess(options);
   if (!access.ok()) return access.status();
@@ -239,6 +269,7 @@ absl::StatusOr<std::unique_ptr<Pool::Impl>> Pool::Impl::Create(
 Pool::Impl::Impl(PoolOptions options, Parts parts)
     : options_(std::move(options)),
       driver_reason_(std::move(parts.driver_reason)),
+      never_moves_(std::move(parts.never_moves)),
       identity_(options_.driver->identity()),
       devices_(std::move(parts.devices)),
       driver_(options_.driver.get()),

@@ -5,6 +5,7 @@
 // failed, and the check of its invariants.
 
 #include <algorithm>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "firn/core/pool_impl.h"
@@ -24,6 +25,12 @@ absl::Status Pool::Impl::OutOfMemory(const Request& request,
   }
   const uint64_t used = GranulesToBytes(books_.used_granules());
   const uint64_t bound = std::min(GranulesToBytes(bound_granules_), used);
+  std::string moving = "allowed to move";
+  if (!options_.move_on_failure) {
+    moving = absl::StrCat(
+        "not allowed to move (",
+        never_moves_.empty() ? "move_on_failure" : never_moves_, ")");
+  }
   return absl::ResourceExhaustedError(absl::StrCat(
       "cannot allocate ", request.bytes, " bytes: ", last_failure.message(),
       ". capacity ", GranulesToBytes(store_.budget_granules()), ", held ",
@@ -34,10 +41,8 @@ absl::Status Pool::Impl::OutOfMemory(const Request& request,
       calls == bound_calls_
           ? ""
           : absl::StrCat(" (", calls - bound_calls_, " calls ago)"),
-      ". Live memory ",
-      options_.move_on_failure ? "was allowed to move"
-                               : "was not allowed to move (move_on_failure)",
-      "; compaction could free at most ", used - bound, " bytes more."));
+      ". Live memory was ", moving, "; compaction could free at most ",
+      used - bound, " bytes more."));
 }
 
 const absl::Status* Pool::Impl::SameFailure(const Request& request,
@@ -93,14 +98,7 @@ PoolStats Pool::Impl::GetStats() {
   stats.partial_granules = books_.partial_granules();
   stats.handles_created = store_.created_total();
   stats.handles_released = store_.released_total();
-  const LaunchGateStats gate = gate_.stats();
-  stats.gate_closings = gate.closings;
-  stats.gate_timeouts = gate.timeouts;
-  stats.gate_refusals = gate.refusals;
-  stats.blocked_scopes = gate.blocked_scopes;
-  stats.scope_tokens = gate.tokens_written;
-  stats.device_waits = gate.device_waits;
-  stats.unscoped_reports = gate.unscoped_reports;
+  AddGateStats(gate_, &stats);
   return stats;
 }
 

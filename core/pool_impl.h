@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "firn/compaction/relocator.h"
+#include "firn/core/any_impl.h"
 #include "firn/core/block_caches.h"
 #include "firn/core/compactor.h"
 #include "firn/core/free_queue.h"
@@ -38,27 +39,34 @@
 
 namespace firn {
 
-class Pool::Impl {
+class Pool::Impl final : public Pool::AnyImpl {
  public:
-  static absl::StatusOr<std::unique_ptr<Impl>> Create(PoolOptions options);
-  ~Impl();
+  // `options` are valid and name all drivers; `driver_reason` says why these.
+  // `never_moves` says why live memory never moves; empty where it may.
+  static absl::StatusOr<std::unique_ptr<Impl>> Create(PoolOptions options,
+                                                      std::string driver_reason,
+                                                      std::string never_moves);
+  ~Impl() override;
 
-  absl::StatusOr<void*> Allocate(uint64_t bytes, const AllocateOptions& options)
+  absl::StatusOr<void*> Allocate(uint64_t bytes,
+                                 const AllocateOptions& options) override
       ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::Status Free(void* ptr, StreamHandle stream) ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::StatusOr<CompactionReport> Compact(const CompactOptions& options)
+  absl::Status Free(void* ptr, StreamHandle stream) override
       ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::StatusOr<uint64_t> Trim(uint64_t keep_bytes)
+  absl::StatusOr<CompactionReport> Compact(
+      const CompactOptions& options) override ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<uint64_t> Trim(uint64_t keep_bytes) override
       ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::Status RecordUse(const void* ptr, StreamHandle stream)
+  absl::Status RecordUse(const void* ptr, StreamHandle stream) override
       ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::Status ReleaseStream(StreamHandle stream) ABSL_LOCKS_EXCLUDED(mutex_);
-  PoolStats GetStats() ABSL_LOCKS_EXCLUDED(mutex_);
-  PoolUsage GetUsage() const ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::StatusOr<uint64_t> Generation(const void* ptr) const
+  absl::Status ReleaseStream(StreamHandle stream) override
       ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::Status CheckInvariants() ABSL_LOCKS_EXCLUDED(mutex_);
-  LaunchGate* launch_gate() { return &gate_; }
+  PoolStats GetStats() override ABSL_LOCKS_EXCLUDED(mutex_);
+  PoolUsage GetUsage() const override ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<uint64_t> Generation(const void* ptr) const override
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status CheckInvariants() override ABSL_LOCKS_EXCLUDED(mutex_);
+  LaunchGate* launch_gate() override { return &gate_; }
 
  private:
   // A request in the pool's units.
@@ -83,6 +91,7 @@ class Pool::Impl {
   // What a pool is made of, in the order in which it is made.
   struct Parts {
     std::string driver_reason;
+    std::string never_moves;
     std::vector<Driver*> devices;
     std::unique_ptr<AddressSpace> address_space;
     GranuleStoreOptions store;
@@ -246,6 +255,7 @@ class Pool::Impl {
   // Constant after construction.
   const PoolOptions options_;
   const std::string driver_reason_;
+  const std::string never_moves_;  // why; empty where live memory may move
   const DriverIdentity identity_;
   const std::vector<Driver*> devices_;  // the own one first; options_ has them
   Driver* const driver_;                // the own one

@@ -13,6 +13,7 @@ namespace {
 constexpr uint64_t kMaxGranuleBytes = uint64_t{64} << 20;
 // Below this an eighth of a granule has no room for a table of size classes.
 constexpr uint64_t kMinGranuleBytes = uint64_t{64} << 10;
+constexpr uint64_t kMaxAlignmentBytes = uint64_t{1} << 30;
 constexpr uint32_t kMinAddressSpaceFactor = 2;
 constexpr uint32_t kMaxAddressSpaceFactor = 1024;
 
@@ -100,6 +101,16 @@ absl::Status PoolOptions::Validate() const {
   absl::Status status = ValidatePeers(*this);
   if (status.ok()) status = ValidateCache(*this);
   return status;
+}
+
+absl::Status AllocateOptions::Validate() const {
+  if (alignment_bytes == 0 || (alignment_bytes & (alignment_bytes - 1)) != 0 ||
+      alignment_bytes > kMaxAlignmentBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("alignment_bytes: ", alignment_bytes,
+                     "; must be a power of two up to ", kMaxAlignmentBytes));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace firn

@@ -1,7 +1,8 @@
 // Copyright 2026 The firn Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a Pool is made with. `PoolOptions{}` alone gives a working pool.
+// What a Pool is made with, and what its calls are given. `PoolOptions{}` alone
+// gives a working pool.
 
 #ifndef FIRN_CORE_POOL_OPTIONS_H_
 #define FIRN_CORE_POOL_OPTIONS_H_
@@ -18,8 +19,10 @@ namespace firn {
 
 class Driver;
 
+// On a device on which no memory can be moved, what is about granules is
+// ignored, and peers are refused: docs/using.md lists these.
 struct PoolOptions {
-  // The driver to allocate from; nullptr chooses: CUDA device 0 where it is
+  // The driver to allocate from; nullptr chooses: the CUDA device where it is
   // usable, else the CPU driver with real storage. The environment variable
   // FIRN_DRIVER=cuda|cpu decides by hand (only when `driver` is nullptr); any
   // other value is refused. The choice and its reason are in PoolStats.
@@ -55,7 +58,7 @@ struct PoolOptions {
   // contract): only set it where every allocating thread can promise that no
   // other thread launches work on this pool's memory meanwhile. The pool waits
   // for the device by itself. Off: a failing allocation touches free memory
-  // only.
+  // only. FIRN_MOVING=off in the environment (core/pool.h) turns it off.
   bool move_on_failure = false;
 
   // Such an allocation closes the gate of the pool's LaunchScopes before it
@@ -99,6 +102,10 @@ struct AllocateOptions {
   // The stream that uses the memory first. Memory freed on a stream is
   // reusable there at once, elsewhere when that stream's work is done.
   StreamHandle stream = nullptr;
+
+  // OkStatus, or InvalidArgument naming the field, its value and what would be
+  // right.
+  absl::Status Validate() const;
 };
 
 // What is known of work in flight when a pass begins.

@@ -20,6 +20,8 @@ std::string PoolStats::ToString() const {
   AppendLine(&text, "backend", backend);
   AppendLine(&text, "device_name", device_name);
   AppendLine(&text, "driver_reason", driver_reason);
+  AppendLine(&text, "moving", moving ? "yes" : "no");
+  AppendLine(&text, "moving_reason", moving_reason);
   AppendLine(&text, "granule_bytes", granule_bytes);
   AppendLine(&text, "capacity_bytes", capacity_bytes);
   AppendLine(&text, "live_bytes", live_bytes);

@@ -19,6 +19,11 @@ struct PoolStats {
   std::string backend;        // "cuda" or "cpu"
   std::string device_name;    // as the device calls itself
   std::string driver_reason;  // why this driver was chosen
+  // Whether live memory may move, and why, or why not. Where it may not, only
+  // free memory is remapped; where the device has no virtual memory management,
+  // not even that: granule_bytes is 0 then.
+  bool moving = false;
+  std::string moving_reason;
   uint64_t granule_bytes = 0;
   uint64_t capacity_bytes = 0;
 

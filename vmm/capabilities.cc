@@ -29,10 +29,12 @@ std::string AttributeName(DeviceAttribute attribute) {
                       " of the device");
 }
 
-// Available if the attribute is not 0.
-Capability AskAttribute(Driver* driver, DeviceAttribute attribute) {
+// Available if the attribute is not 0. Notes what was refused.
+Capability AskAttribute(Driver* driver, DeviceAttribute attribute,
+                        DriverResult* refusal = nullptr) {
   int32_t value = 0;
   const DriverResult result = driver->DeviceGetAttribute(&value, attribute);
+  if (refusal != nullptr) *refusal = result;
   if (result != DriverResult::kSuccess) {
     return No(RefusalOf(DriverCall::kDeviceGetAttribute, result,
                         AttributeName(attribute)));
@@ -45,14 +47,18 @@ Capability Confirmed(const Capability& promise) {
   return Yes(absl::StrCat(promise.reason, ", and a trial succeeded"));
 }
 
+// Notes what was refused; leaves `refusal` alone without a promise.
 Capability TryMapping(Driver* driver, const AllocationProp& prop,
-                      const Capability& promise) {
+                      const Capability& promise,
+                      DriverResult* refusal = nullptr) {
   if (!promise.available) return promise;
   MemoryTrial trial(driver, prop);
   const bool mapped =
       trial.Reserve() && trial.Create() && trial.MapWithAccess();
+  const bool given_back = trial.GiveBack();
+  if (refusal != nullptr) *refusal = trial.refused_with();
   // The refusal that came first tells, not the others.
-  if (!trial.GiveBack() || !mapped) return No(trial.refusal());
+  if (!given_back || !mapped) return No(trial.refusal());
   return Confirmed(promise);
 }
 
@@ -185,13 +191,12 @@ Capability ProbeRelaxedCapture(const ScopedRelaxedCapture& scope) {
 }
 
 // All that is done with memory that is created and mapped.
-void ProbeVirtualMemory(Driver* driver, StreamTrial* stream,
-                        Capabilities* found) {
+void ProbeMappedMemory(Driver* driver, StreamTrial* stream,
+                       Capabilities* found) {
   const int32_t ordinal = driver->identity().device_ordinal;
   const AllocationProp movable = MovableProp(ordinal);
-  found->virtual_memory = TryMapping(
-      driver, movable,
-      AskAttribute(driver, DeviceAttribute::kVirtualMemoryManagement));
+  DriverResult refusal = DriverResult::kSuccess;
+  found->virtual_memory = ProbeVirtualMemory(driver, &refusal);
   if (!found->virtual_memory.available) {
     const Capability none = No("there is no virtual memory management");
     found->stream_values_64 = none;
@@ -219,13 +224,20 @@ void ProbeVirtualMemory(Driver* driver, StreamTrial* stream,
 
 }  // namespace
 
+Capability ProbeVirtualMemory(Driver* driver, DriverResult* refusal) {
+  const Capability promise =
+      AskAttribute(driver, DeviceAttribute::kVirtualMemoryManagement, refusal);
+  return TryMapping(driver, MovableProp(driver->identity().device_ordinal),
+                    promise, refusal);
+}
+
 Capabilities ProbeCapabilities(Driver* driver) {
   Capabilities found;
   const ScopedRelaxedCapture relaxed(driver);
   found.relaxed_capture = ProbeRelaxedCapture(relaxed);
   StreamTrial stream(driver);
   std::string id_refusal = stream.GetId();
-  ProbeVirtualMemory(driver, &stream, &found);
+  ProbeMappedMemory(driver, &stream, &found);
   const std::string end_refusal = stream.Destroy();
   if (id_refusal.empty()) id_refusal = end_refusal;
   found.stream_ids =

@@ -76,6 +76,11 @@ struct Capabilities {
 // device, so no work may be waiting for the calling thread.
 Capabilities ProbeCapabilities(Driver* driver);
 
+// Capabilities::virtual_memory alone, in the thread's own capture mode.
+// `*refusal` is what the first call that was refused returned; kSuccess if none
+// was.
+Capability ProbeVirtualMemory(Driver* driver, DriverResult* refusal);
+
 }  // namespace firn
 
 #endif  // FIRN_VMM_CAPABILITIES_H_

@@ -60,6 +60,14 @@ void CountingDriver::Charge(const DriverCallArgs& args) {
     case DriverCall::kMemRelease:
       us = model_.Release();
       break;
+    case DriverCall::kMemAlloc:
+      us = model_.Create();
+      create_us_ += us;
+      us += model_.Reserve() + model_.Map() + model_.SetAccess(1);
+      break;
+    case DriverCall::kMemFree:
+      us = model_.Unmap(1) + model_.Release();
+      break;
     case DriverCall::kMemcpyDtoDAsync:  // dst, src, bytes, ...
       copy_us_ += model_.Copy(args.values[2]);
       return;

@@ -32,7 +32,9 @@ struct DriverCalls {
   uint64_t copy = 0;  // from device memory to device memory
 };
 
-// A call that fails costs nothing. Thread safety: as Driver.
+// A call that fails costs nothing. MemAlloc and MemFree, of which there are no
+// figures of their own, are charged as the calls that they stand for, of one
+// handle. Thread safety: as Driver.
 class CountingDriver : public DriverWrapper {
  public:
   // `granule_bytes` tells how many handles a ranged call covers. `clock` is

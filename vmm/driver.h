@@ -104,6 +104,14 @@ class Driver {
                                            DevicePtr address) = 0;
   virtual DriverResult MemGetInfo(size_t* free_bytes, size_t* total_bytes) = 0;
 
+  // --- Memory in one call, which devices without the above have as well ---
+  // Any count of bytes but 0, at an address of its own, which this device
+  // alone may access. May wait for work in flight.
+  virtual DriverResult MemAlloc(DevicePtr* address, size_t bytes) = 0;
+  // What MemAlloc returned, and nothing else. Waits for work of the device that
+  // was queued before.
+  virtual DriverResult MemFree(DevicePtr address) = 0;
+
   // --- Copies and fills, in stream order ---
   virtual DriverResult MemcpyDtoDAsync(DevicePtr dst, DevicePtr src,
                                        size_t bytes, StreamHandle stream) = 0;

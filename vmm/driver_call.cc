@@ -39,6 +39,8 @@ constexpr std::array<CallNames, kDriverCallCount> kCallNames = {{
     {"cuMemGetAddressRange", "base, bytes, address"},
     {"cuPointerGetAttribute", "data, attribute, address"},
     {"cuMemGetInfo", "free_bytes, total_bytes"},
+    {"cuMemAlloc", "address, bytes"},
+    {"cuMemFree", "address"},
     {"cuMemcpyDtoDAsync", "dst, src, bytes, stream"},
     {"cuMemcpyHtoDAsync", "dst, src, bytes, stream"},
     {"cuMemcpyDtoHAsync", "dst, src, bytes, stream"},

@@ -40,6 +40,8 @@ enum class DriverCall : uint8_t {
   kMemGetAddressRange,
   kPointerGetAttribute,
   kMemGetInfo,
+  kMemAlloc,
+  kMemFree,
   kMemcpyDtoDAsync,
   kMemcpyHtoDAsync,
   kMemcpyDtoHAsync,

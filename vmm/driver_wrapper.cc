@@ -158,6 +158,16 @@ DriverResult DriverWrapper::MemGetInfo(size_t* free_bytes,
       [&] { return base_->MemGetInfo(free_bytes, total_bytes); });
 }
 
+DriverResult DriverWrapper::MemAlloc(DevicePtr* address, size_t bytes) {
+  return Around(DriverCallArgs(DriverCall::kMemAlloc, address, bytes),
+                [&] { return base_->MemAlloc(address, bytes); });
+}
+
+DriverResult DriverWrapper::MemFree(DevicePtr address) {
+  return Around(DriverCallArgs(DriverCall::kMemFree, address),
+                [&] { return base_->MemFree(address); });
+}
+
 DriverResult DriverWrapper::MemcpyDtoDAsync(DevicePtr dst, DevicePtr src,
                                             size_t bytes, StreamHandle stream) {
   return Around(

@@ -21,7 +21,10 @@ std::string RefusalOf(DriverCall call, DriverResult result,
 bool MemoryTrial::Note(DriverCall call, DriverResult result,
                        absl::string_view detail) {
   if (result == DriverResult::kSuccess) return true;
-  if (refusal_.empty()) refusal_ = RefusalOf(call, result, detail);
+  if (refusal_.empty()) {
+    refusal_ = RefusalOf(call, result, detail);
+    refused_with_ = result;
+  }
   return false;
 }
 

@@ -47,6 +47,9 @@ class MemoryTrial {
   DevicePtr address() const { return address_; }
   // Empty if every step worked.
   const std::string& refusal() const { return refusal_; }
+  // The result of the call that was refused. kSuccess if none was, or if the
+  // access that was set is not there.
+  DriverResult refused_with() const { return refused_with_; }
 
  private:
   bool Note(DriverCall call, DriverResult result,
@@ -64,6 +67,7 @@ class MemoryTrial {
   bool created_ = false;
   bool mapped_ = false;
   std::string refusal_;
+  DriverResult refused_with_ = DriverResult::kSuccess;
 };
 
 }  // namespace firn

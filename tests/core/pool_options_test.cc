@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "absl/strings/str_cat.h"
 #include "firn/core/pool.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -50,6 +51,23 @@ TEST(PoolOptionsTest, EachBadFieldIsNamedWithItsValue) {
   options.device_ordinal = -1;
   EXPECT_THAT(options.Validate(), StatusIs(absl::StatusCode::kInvalidArgument,
                                            HasSubstr("device_ordinal")));
+}
+
+TEST(PoolOptionsTest, AnAlignmentIsAPowerOfTwoUpToAGibibyte) {
+  AllocateOptions options;
+  FIRN_EXPECT_OK(options.Validate());
+  for (const uint64_t alignment : {uint64_t{1}, uint64_t{1} << 30}) {
+    options.alignment_bytes = alignment;
+    FIRN_EXPECT_OK(options.Validate());
+  }
+  for (const uint64_t alignment :
+       {uint64_t{0}, uint64_t{3}, uint64_t{1} << 31}) {
+    options.alignment_bytes = alignment;
+    EXPECT_THAT(
+        options.Validate(),
+        StatusIs(absl::StatusCode::kInvalidArgument,
+                 HasSubstr(absl::StrCat("alignment_bytes: ", alignment))));
+  }
 }
 
 TEST(PoolOptionsTest, PeersAreNamedOnceAndInTheFieldThatFits) {

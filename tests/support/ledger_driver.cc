@@ -38,9 +38,9 @@ void AddRanges(absl::string_view thing,
 bool LedgerDriver::empty() const {
   MutexLock lock(&mutex_);
   return ledger_.reservations.empty() && ledger_.mappings.empty() &&
-         ledger_.references.empty() && ledger_.streams.empty() &&
-         ledger_.events.empty() && ledger_.graphs.empty() &&
-         ledger_.graph_execs.empty();
+         ledger_.references.empty() && ledger_.allocations.empty() &&
+         ledger_.streams.empty() && ledger_.events.empty() &&
+         ledger_.graphs.empty() && ledger_.graph_execs.empty();
 }
 
 std::string LedgerDriver::Describe() const {
@@ -53,6 +53,7 @@ std::string LedgerDriver::Describe() const {
   AddRanges("reservation", left.reservations, &parts);
   AddRanges("mapping", left.mappings, &parts);
   AddCount("handle", left.references.size(), &parts);
+  AddRanges("allocation", left.allocations, &parts);
   AddCount("stream", left.streams.size(), &parts);
   AddCount("event", left.events.size(), &parts);
   AddCount("graph", left.graphs.size(), &parts);
@@ -100,6 +101,9 @@ std::vector<std::string> LedgerDriver::CleanUp() {
     for (int i = 0; i < count; ++i) {
       expect("cuMemRelease", base()->MemRelease(handle));
     }
+  }
+  for (const auto& [address, bytes] : left.allocations) {
+    expect("cuMemFree", base()->MemFree(address));
   }
   for (EventHandle event : left.events) {
     expect("cuEventDestroy", base()->EventDestroy(event));
@@ -214,6 +218,20 @@ DriverResult LedgerDriver::MemImportFromShareableHandle(
       base()->MemImportFromShareableHandle(handle, shareable, type);
   if (result == DriverResult::kSuccess) AddReference(*handle);
   return result;
+}
+
+DriverResult LedgerDriver::MemAlloc(DevicePtr* address, size_t bytes) {
+  const DriverResult result = base()->MemAlloc(address, bytes);
+  if (result == DriverResult::kSuccess) {
+    MutexLock lock(&mutex_);
+    ledger_.allocations[*address] = bytes;
+  }
+  return result;
+}
+
+DriverResult LedgerDriver::MemFree(DevicePtr address) {
+  return Strike(&Ledger::allocations, address,
+                [&] { return base()->MemFree(address); });
 }
 
 DriverResult LedgerDriver::StreamCreate(StreamHandle* stream, uint32_t flags) {

@@ -50,6 +50,8 @@ class LedgerDriver : public DriverWrapper {
   DriverResult MemImportFromShareableHandle(PhysicalHandle* handle,
                                             void* shareable,
                                             ShareableHandleType type) override;
+  DriverResult MemAlloc(DevicePtr* address, size_t bytes) override;
+  DriverResult MemFree(DevicePtr address) override;
   DriverResult StreamCreate(StreamHandle* stream, uint32_t flags) override;
   DriverResult StreamDestroy(StreamHandle stream) override;
   DriverResult EventCreate(EventHandle* event, uint32_t flags) override;
@@ -66,6 +68,7 @@ class LedgerDriver : public DriverWrapper {
     std::map<DevicePtr, size_t> reservations;
     std::map<DevicePtr, size_t> mappings;
     std::map<PhysicalHandle, int> references;
+    std::map<DevicePtr, size_t> allocations;
     std::set<StreamHandle> streams;
     std::set<EventHandle> events;
     std::set<GraphHandle> graphs;

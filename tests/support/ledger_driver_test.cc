@@ -70,6 +70,18 @@ TEST_F(LedgerDriverTest, WhatIsMadeIsThereUntilItIsGivenBack) {
   EXPECT_TRUE(ledger_.empty()) << ledger_.Describe();
 }
 
+TEST_F(LedgerDriverTest, AllocationsAreThereUntilTheyAreFreed) {
+  ASSERT_EQ(ledger_.MemAlloc(&address_, 1000), kSuccess);
+  EXPECT_EQ(ledger_.Describe(),
+            absl::StrCat("1 allocation (0x", absl::Hex(address_), " + 1000)"));
+  faults_.FailNth(0, DriverResult::kUnknown);
+  EXPECT_NE(ledger_.MemFree(address_), kSuccess);
+  EXPECT_FALSE(ledger_.empty());
+  ASSERT_EQ(ledger_.MemFree(address_), kSuccess);
+  EXPECT_TRUE(ledger_.empty());
+  ASSERT_EQ(ledger_.MemAlloc(&address_, 1000), kSuccess);
+}
+
 TEST_F(LedgerDriverTest, AReferenceMoreIsAReleaseMore) {
   MapOne();
   PhysicalHandle again = 0;

@@ -93,6 +93,8 @@ inline std::vector<NamedDriverCall> AllDriverCalls() {
       FIRN_CALL(MemGetAddressRange),
       FIRN_CALL(PointerGetAttribute),
       FIRN_CALL(MemGetInfo),
+      FIRN_CALL(MemAlloc),
+      FIRN_CALL(MemFree),
       FIRN_CALL(MemcpyDtoDAsync),
       FIRN_CALL(MemcpyHtoDAsync),
       FIRN_CALL(MemcpyDtoHAsync),

@@ -116,7 +116,9 @@ TEST(CountingDriverTest, OnlyCallsThatManageMemoryTakeTheDriverLock) {
                                 call.kind == DriverCall::kMemMap ||
                                 call.kind == DriverCall::kMemSetAccess ||
                                 call.kind == DriverCall::kMemUnmap ||
-                                call.kind == DriverCall::kMemRelease;
+                                call.kind == DriverCall::kMemRelease ||
+                                call.kind == DriverCall::kMemAlloc ||
+                                call.kind == DriverCall::kMemFree;
     EXPECT_EQ(costs, manages_memory) << DriverCallName(call.kind);
   }
   EXPECT_DOUBLE_EQ(driver.clock().busy_us(), driver.driver_us());
@@ -156,6 +158,19 @@ TEST(CountingDriverTest, RangesAreChargedByTheHandlesThatTheyCover) {
   EXPECT_DOUBLE_EQ(driver.create_us(), 8);
   // A launch and ten granules at 1.4e6 bytes a microsecond.
   EXPECT_NEAR(driver.copy_us(), 5 + 14.9797, 1e-3);
+}
+
+TEST(CountingDriverTest, MemoryInOneCallIsChargedAsTheCallsThatItStandsFor) {
+  AnsweringDriver base;
+  CountingDriver driver(&base, CostModel(CostProfile::kFast), kGranuleBytes);
+  DevicePtr address = 0;
+  driver.MemAlloc(&address, 10 * kGranuleBytes);
+  EXPECT_DOUBLE_EQ(driver.driver_us(), 9 + 8 + 1 + 21);
+  EXPECT_DOUBLE_EQ(driver.create_us(), 8);
+  driver.MemFree(address);
+  EXPECT_DOUBLE_EQ(driver.driver_us(), 9 + 8 + 1 + 21 + 11.5 + 8);
+  EXPECT_EQ(driver.calls().create, 0u);
+  EXPECT_EQ(driver.calls().unmap, 0u);
 }
 
 TEST(CountingDriverTest, CallsOfSeveralThreadsAreAllCounted) {

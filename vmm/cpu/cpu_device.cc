@@ -100,7 +100,12 @@ DriverResult CpuDevice::MemGetAllocationGranularity(size_t* granularity_bytes,
                                                     GranularityKind kind) {
   return Make(
       DriverCall::kMemGetAllocationGranularity,
-      [&] { return memory().GetGranularity(granularity_bytes, prop, kind); },
+      [&] {
+        const Verdict supported = system().AdmitVirtualMemory();
+        return supported.ok()
+                   ? memory().GetGranularity(granularity_bytes, prop, kind)
+                   : supported;
+      },
       granularity_bytes, prop, kind);
 }
 
@@ -118,7 +123,11 @@ DriverResult CpuDevice::MemAddressReserve(DevicePtr* address, size_t bytes,
 DriverResult CpuDevice::MemAddressFree(DevicePtr address, size_t bytes) {
   return MakeMemoryCall(
       DriverCall::kMemAddressFree,
-      [&] { return memory().Unreserve(address, bytes); }, address, bytes);
+      [&] {
+        const Verdict own = system().allocations().RefuseAllocated(address);
+        return own.ok() ? memory().Unreserve(address, bytes) : own;
+      },
+      address, bytes);
 }
 
 DriverResult CpuDevice::MemCreate(PhysicalHandle* handle, size_t bytes,
@@ -153,6 +162,8 @@ DriverResult CpuDevice::MemUnmap(DevicePtr address, size_t bytes) {
   return MakeMemoryCall(
       DriverCall::kMemUnmap,
       [&] {
+        const Verdict own = system().allocations().RefuseAllocated(address);
+        if (!own.ok()) return own;
         const Verdict drained =
             system().DrainFor(ordinal_, DriverCall::kMemUnmap);
         if (!drained.ok()) return drained;
@@ -168,6 +179,8 @@ DriverResult CpuDevice::MemSetAccess(DevicePtr address, size_t bytes,
   return MakeMemoryCall(
       DriverCall::kMemSetAccess,
       [&] {
+        const Verdict own = system().allocations().RefuseAllocated(address);
+        if (!own.ok()) return own;
         const Verdict drained =
             system().DrainFor(ordinal_, DriverCall::kMemSetAccess);
         return drained.ok() ? memory().SetAccess(address, bytes, descs, count)
@@ -181,22 +194,35 @@ DriverResult CpuDevice::MemGetAccess(AccessFlags* flags,
                                      DevicePtr address) {
   return Make(
       DriverCall::kMemGetAccess,
-      [&] { return memory().GetAccess(flags, location, address); }, flags,
-      location, address);
+      [&] {
+        const Verdict supported = system().AdmitVirtualMemory();
+        return supported.ok() ? memory().GetAccess(flags, location, address)
+                              : supported;
+      },
+      flags, location, address);
 }
 
 DriverResult CpuDevice::MemRetainAllocationHandle(PhysicalHandle* handle,
                                                   DevicePtr address) {
   return MakeMemoryCall(
       DriverCall::kMemRetainAllocationHandle,
-      [&] { return memory().Retain(handle, address); }, handle, address);
+      [&] {
+        const Verdict own = system().allocations().RefuseAllocated(address);
+        return own.ok() ? memory().Retain(handle, address) : own;
+      },
+      handle, address);
 }
 
 DriverResult CpuDevice::MemGetAllocationPropertiesFromHandle(
     AllocationProp* prop, PhysicalHandle handle) {
   return Make(
       DriverCall::kMemGetAllocationPropertiesFromHandle,
-      [&] { return memory().GetProperties(prop, handle); }, prop, handle);
+      [&] {
+        const Verdict supported = system().AdmitVirtualMemory();
+        return supported.ok() ? memory().GetProperties(prop, handle)
+                              : supported;
+      },
+      prop, handle);
 }
 
 DriverResult CpuDevice::MemExportToShareableHandle(void* shareable,
@@ -244,17 +270,53 @@ DriverResult CpuDevice::MemGetInfo(size_t* free_bytes, size_t* total_bytes) {
       free_bytes, total_bytes);
 }
 
+DriverResult CpuDevice::MemAlloc(DevicePtr* address, size_t bytes) {
+  return Make(
+      DriverCall::kMemAlloc,
+      [&] {
+        const Verdict admitted = streams().AdmitUnsafeCall();
+        return admitted.ok()
+                   ? system().allocations().Allocate(ordinal_, bytes, address)
+                   : admitted;
+      },
+      address, bytes);
+}
+
+// Waits for all work of the memory's device, in whatever context, as a real
+// driver does.
+DriverResult CpuDevice::MemFree(DevicePtr address) {
+  return Make(
+      DriverCall::kMemFree,
+      [&] {
+        DeviceAllocations& allocations = system().allocations();
+        int device = 0;
+        const Verdict found = allocations.FindDevice(address, &device);
+        if (!found.ok()) return found;
+        const Verdict waited = streams().SynchronizeDevice(device);
+        if (!waited.ok()) return waited;
+        // The work that it waited for may have lost the device.
+        const Verdict health = system().CheckHealth(device);
+        if (!health.ok()) return health;
+        const Verdict verdict = allocations.Free(address);
+        system().ForgetFreedMemory();
+        return verdict;
+      },
+      address);
+}
+
 Verdict CpuDevice::GetAttribute(int32_t* value,
                                 DeviceAttribute attribute) const {
   if (value == nullptr) return RefuseValue("the value must have a place");
   switch (attribute) {
     case DeviceAttribute::kUnifiedAddressing:
+      *value = 1;
+      return Allow();
     case DeviceAttribute::kVirtualMemoryManagement:
     case DeviceAttribute::kPosixFileDescriptorHandles:
     case DeviceAttribute::kGpuDirectRdmaWithVmm:
     case DeviceAttribute::kHostNumaVirtualMemoryManagement:
     case DeviceAttribute::kHostVirtualMemoryManagement:
-      *value = 1;
+      *value = system().options().virtual_memory ? 1 : 0;
       return Allow();
     case DeviceAttribute::k64BitStreamMemOps:
     case DeviceAttribute::kStreamWaitValueNor:

@@ -74,6 +74,8 @@ class CpuDevice final : public CpuDriver {
   DriverResult PointerGetAttribute(void* data, PointerAttribute attribute,
                                    DevicePtr address) override;
   DriverResult MemGetInfo(size_t* free_bytes, size_t* total_bytes) override;
+  DriverResult MemAlloc(DevicePtr* address, size_t bytes) override;
+  DriverResult MemFree(DevicePtr address) override;
   DriverResult MemcpyDtoDAsync(DevicePtr dst, DevicePtr src, size_t bytes,
                                StreamHandle stream) override;
   DriverResult MemcpyHtoDAsync(DevicePtr dst, const void* src, size_t bytes,

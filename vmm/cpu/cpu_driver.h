@@ -48,6 +48,9 @@ struct CpuDriverOptions {
   int device_count = 1;
   // Whether the devices can be given access to each other's memory.
   bool peer_access = true;
+  // Whether they have virtual memory management. Off: the attributes say so,
+  // its calls are kNotSupported, and MemAlloc is the one way to memory.
+  bool virtual_memory = true;
   // What each device has; 0 means its share of what the host has free (real) or
   // 80 GiB (ghost). Rounded down to whole granules.
   uint64_t device_bytes = 0;

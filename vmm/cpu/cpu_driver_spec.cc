@@ -218,6 +218,11 @@ constexpr Key kKeys[] = {
        return ParseOnOff(value, &spec->options.peer_access);
      },
      kOnOff},
+    {"virtual_memory",
+     [](absl::string_view value, CpuDriverSpec* spec) {
+       return ParseOnOff(value, &spec->options.virtual_memory);
+     },
+     kOnOff},
     {"device_bytes",
      [](absl::string_view value, CpuDriverSpec* spec) {
        return ParseBytes(value, &spec->options.device_bytes);

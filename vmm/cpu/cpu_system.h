@@ -23,6 +23,7 @@
 #include "firn/vmm/cpu/backing.h"
 #include "firn/vmm/cpu/coherence_checker.h"
 #include "firn/vmm/cpu/cpu_driver.h"
+#include "firn/vmm/cpu/device_allocations.h"
 #include "firn/vmm/cpu/device_memory.h"
 #include "firn/vmm/cpu/fault_guard.h"
 #include "firn/vmm/cpu/fork_watch.h"
@@ -50,6 +51,7 @@ class CpuSystem {
   const CpuDriverOptions& options() const { return options_; }
   bool real() const { return options_.storage == CpuStorage::kReal; }
   DeviceMemory& memory() { return memory_; }
+  DeviceAllocations& allocations() { return allocations_; }
   StreamSet& streams() { return streams_; }
 
   // What forbids every call of the calling thread to `device`: the process is a
@@ -74,9 +76,17 @@ class CpuSystem {
   }
   bool in_forked_child() const { return fork_watch_.in_child(); }
 
-  // Whether a capture forbids the calling thread to change handles, mappings
-  // and access now.
+  // Whether the devices have virtual memory management.
+  Verdict AdmitVirtualMemory() const {
+    if (ABSL_PREDICT_TRUE(options_.virtual_memory)) return Allow();
+    return Refuse(DriverResult::kNotSupported,
+                  "the device must have virtual memory management");
+  }
+  // Likewise, and whether a capture forbids the calling thread to change
+  // handles, mappings and access now.
   Verdict AdmitMemoryCall() {
+    const Verdict supported = AdmitVirtualMemory();
+    if (!supported.ok()) return supported;
     return options_.unsafe_vmm_in_capture ? streams_.AdmitUnsafeCall()
                                           : Allow();
   }
@@ -165,6 +175,7 @@ class CpuSystem {
 
   FaultGuard guard_;
   DeviceMemory memory_;
+  DeviceAllocations allocations_{&memory_};
   CoherenceChecker coherence_;
   // Last, so that all work is done before what it works on goes.
   StreamSet streams_;

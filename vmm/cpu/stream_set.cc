@@ -248,6 +248,14 @@ Verdict StreamSet::SynchronizeContext(int context) {
   return verdict;
 }
 
+Verdict StreamSet::SynchronizeDevice(int device) {
+  const Verdict verdict = AdmitUnsafeCall();
+  if (!verdict.ok()) return verdict;
+  MutexLock lock(queues_.mutex());
+  queues_.WaitForDevice(device);
+  return verdict;
+}
+
 Verdict StreamSet::CheckStream(int context, StreamHandle stream) {
   if (stream == nullptr) return Allow();
   MutexLock lock(queues_.mutex());

@@ -110,6 +110,9 @@ class StreamSet {
   Verdict EventSynchronize(EventHandle event);
   // CtxSynchronize.
   Verdict SynchronizeContext(int context);
+  // Waits for the work of all contexts of the device. For calls that a capture
+  // would not see.
+  Verdict SynchronizeDevice(int device);
 
   Verdict BeginCapture(int context, StreamHandle stream, CaptureMode mode);
   Verdict EndCapture(int context, StreamHandle stream, GraphHandle* graph);

@@ -164,6 +164,14 @@ void WorkQueues::WaitForContext(int context) {
   WaitForAll(ends);
 }
 
+void WorkQueues::WaitForDevice(int device) {
+  std::vector<PointRef> ends;
+  for (const auto& [id, stream] : streams_) {
+    if (stream->identity.context.device == device) AddEnd(stream.get(), &ends);
+  }
+  WaitForAll(ends);
+}
+
 bool WorkQueues::QueryPoint(const PointRef& point) {
   if (!point->complete) return false;
   Observe(*point);

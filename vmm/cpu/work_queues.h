@@ -85,6 +85,8 @@ class WorkQueues {
   void WaitForStream(Stream* stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Waits for the streams of one context.
   void WaitForContext(int context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Waits for those of all contexts of one device.
+  void WaitForDevice(int device) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool QueryPoint(const PointRef& point) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WaitForPoint(const PointRef& point)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

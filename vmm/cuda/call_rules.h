@@ -32,6 +32,8 @@ constexpr bool IsRetriedWhenNotReady(DriverCall call) {
     case DriverCall::kMemRetainAllocationHandle:
     case DriverCall::kMemExportToShareableHandle:
     case DriverCall::kMemImportFromShareableHandle:
+    case DriverCall::kMemAlloc:
+    case DriverCall::kMemFree:
       return true;
     default:
       return false;
@@ -87,6 +89,7 @@ constexpr OnceLost RuleOnceLost(DriverCall call) {
     case DriverCall::kMemAddressFree:
     case DriverCall::kMemRelease:
     case DriverCall::kMemUnmap:
+    case DriverCall::kMemFree:
     case DriverCall::kStreamDestroy:
     case DriverCall::kEventDestroy:
     case DriverCall::kGraphExecDestroy:

@@ -63,7 +63,7 @@ inline constexpr int32_t kMinimumDriverVersion = 11000;
   X(DeviceGetAttribute, "", 2000,                                        \
     DriverResult(int32_t*, DeviceAttribute, CudaDeviceId))
 
-// What moving memory takes.
+// What moving memory takes, and what every driver of that age has besides.
 #define FIRN_CUDA_MOVING_SYMBOLS(X)                                            \
   X(DeviceCanAccessPeer, "", 4000,                                             \
     DriverResult(int32_t*, CudaDeviceId, CudaDeviceId))                        \
@@ -101,6 +101,8 @@ inline constexpr int32_t kMinimumDriverVersion = 11000;
   X(PointerGetAttribute, "", 4000,                                             \
     DriverResult(void*, PointerAttribute, DevicePtr))                          \
   X(MemGetInfo, "_v2", 3020, DriverResult(size_t*, size_t*))                   \
+  X(MemAlloc, "_v2", 3020, DriverResult(DevicePtr*, size_t))                   \
+  X(MemFree, "_v2", 3020, DriverResult(DevicePtr))                             \
   X(MemcpyDtoDAsync, "_v2", 3020,                                              \
     DriverResult(DevicePtr, DevicePtr, size_t, StreamHandle))                  \
   X(MemcpyHtoDAsync, "_v2", 3020,                                              \

@@ -51,9 +51,12 @@ std::string DeviceName(const CudaApi& api, CudaDeviceId id) {
   return result == DriverResult::kSuccess ? name : "unnamed CUDA device";
 }
 
-// What keeps memory on this device from being moved; empty if nothing does.
-std::string ShortfallOf(const CudaApi& api, CudaDeviceId id) {
+// What keeps memory on this device from being moved, or from being used where
+// that is not needed; empty if nothing does.
+std::string ShortfallOf(const CudaApi& api, CudaDeviceId id,
+                        bool needs_virtual_memory) {
   if (!api.shortfall.empty()) return api.shortfall;
+  if (!needs_virtual_memory) return "";
   int32_t supported = 0;
   const DriverResult result = api.DeviceGetAttribute(
       &supported, DeviceAttribute::kVirtualMemoryManagement, id);
@@ -83,8 +86,8 @@ absl::StatusOr<int> CudaDevice::Count(const CudaApi& api) {
   return count;
 }
 
-absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(const CudaApi& api,
-                                                             int ordinal) {
+absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(
+    const CudaApi& api, int ordinal, bool needs_virtual_memory) {
   const absl::StatusOr<int> count = Count(api);
   if (!count.ok()) return count.status();
   const absl::StatusOr<CudaDeviceId> id = FindDevice(api, ordinal, *count);
@@ -94,7 +97,7 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(const CudaApi& api,
   identity.device_name = DeviceName(api, *id);
   identity.device_ordinal = ordinal;
   identity.driver_version = api.driver_version;
-  const std::string shortfall = ShortfallOf(api, *id);
+  const std::string shortfall = ShortfallOf(api, *id, needs_virtual_memory);
   if (!shortfall.empty()) {
     return absl::UnimplementedError(
         absl::StrCat("no memory can be moved on CUDA device ", ordinal, " (",

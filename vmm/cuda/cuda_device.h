@@ -25,9 +25,10 @@ class CudaDevice {
   static absl::StatusOr<int> Count(const CudaApi& api);
   // Initialises the driver. The status says in one sentence what is wrong:
   // Unavailable if there is no such device, or it cannot be used at all;
-  // Unimplemented if there is, and no memory can be moved on it.
-  static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(const CudaApi& api,
-                                                          int ordinal);
+  // Unimplemented if there is, and no memory can be moved on it: because of the
+  // driver, or because the device says so and `needs_virtual_memory`.
+  static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(
+      const CudaApi& api, int ordinal, bool needs_virtual_memory);
   ~CudaDevice();
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;

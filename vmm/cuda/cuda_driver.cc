@@ -146,6 +146,13 @@ class CudaDriver : public Driver {
                 total_bytes);
   }
 
+  DriverResult MemAlloc(DevicePtr* address, size_t bytes) override {
+    return Make(DriverCall::kMemAlloc, api().MemAlloc, address, bytes);
+  }
+  DriverResult MemFree(DevicePtr address) override {
+    return Make(DriverCall::kMemFree, api().MemFree, address);
+  }
+
   DriverResult MemcpyDtoDAsync(DevicePtr dst, DevicePtr src, size_t bytes,
                                StreamHandle stream) override {
     return Make(DriverCall::kMemcpyDtoDAsync, api().MemcpyDtoDAsync, dst, src,
@@ -321,8 +328,8 @@ absl::StatusOr<std::unique_ptr<Driver>> OpenCudaDriver(
     const CudaDriverOptions& options) {
   const absl::StatusOr<CudaApi> api = LoadCudaApi(options.library);
   if (!api.ok()) return api.status();
-  absl::StatusOr<std::unique_ptr<CudaDevice>> device =
-      CudaDevice::Open(*api, options.device_ordinal);
+  absl::StatusOr<std::unique_ptr<CudaDevice>> device = CudaDevice::Open(
+      *api, options.device_ordinal, options.needs_virtual_memory);
   if (!device.ok()) return device.status();
   return std::make_unique<CudaDriver>(*std::move(device));
 }

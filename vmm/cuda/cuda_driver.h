@@ -18,6 +18,9 @@ struct CudaDriverOptions {
   int device_ordinal = 0;
   // The library to open; empty means "libcuda.so.1" on the loader's path.
   std::string library;
+  // Whether a device that says it has no virtual memory management is refused.
+  // On it, MemAlloc is the one way to memory.
+  bool needs_virtual_memory = true;
 };
 
 // Opens the driver and the device's primary context. The status tells the two
@@ -30,8 +33,8 @@ struct CudaDriverOptions {
 //   Unimplemented: there is one, but no memory can be moved on it: the driver
 //   is
 //                  too old or lacks a function (named), or the device does not
-//                  support virtual memory management. Who can do without moving
-//                  may use it in other ways.
+//                  support virtual memory management and the options ask for
+//                  it. Who can do without moving may use it in other ways.
 // A device may say that it supports virtual memory management and refuse all
 // the same: ProbeCapabilities (vmm/capabilities.h) tries.
 //

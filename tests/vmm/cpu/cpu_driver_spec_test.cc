@@ -34,7 +34,8 @@ TEST(CpuDriverSpecTest, EveryKeyIsRead) {
   FIRN_ASSERT_OK_AND_ASSIGN(
       const CpuDriverSpec spec,
       ParseCpuDriverSpec(
-          "storage=ghost,devices=2,peer_access=off,device_bytes=4GiB,"
+          "storage=ghost,devices=2,peer_access=off,virtual_memory=off,"
+          "device_bytes=4GiB,"
           "granularity=64KiB,poison=off,max_handles=10,max_mappings=20,"
           "sync=draining,parked_timeout=50ms,deadlock_timeout=2s,"
           "check_coherence=off,unsafe_vmm_in_capture=off,device_name=a name,"
@@ -44,6 +45,7 @@ TEST(CpuDriverSpecTest, EveryKeyIsRead) {
   EXPECT_EQ(options.storage, CpuStorage::kGhost);
   EXPECT_EQ(options.device_count, 2);
   EXPECT_FALSE(options.peer_access);
+  EXPECT_FALSE(options.virtual_memory);
   EXPECT_EQ(options.device_bytes, uint64_t{4} << 30);
   EXPECT_EQ(options.granularity_bytes, uint64_t{64} << 10);
   EXPECT_FALSE(options.poison);

@@ -17,11 +17,13 @@ namespace firn::testing {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::Eq;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 using CudaDeviceTest = CudaDriverTest;
@@ -107,6 +109,16 @@ TEST_F(CudaDeviceTest, ADeviceWithoutVirtualMemoryManagementIsNamed) {
                   "does not support virtual memory management in this system "
                   "(attribute 102 of the device is 0, and 1 is needed)")));
   EXPECT_EQ(state().primary_context_references, 0);
+}
+
+TEST_F(CudaDeviceTest, WhoCanDoWithoutVirtualMemoryManagementGetsTheDevice) {
+  state().attributes = 0;
+  EXPECT_THAT(OpenStatus(1, /*needs_virtual_memory=*/false), IsOk());
+  EXPECT_THAT(state().calls, Not(Contains("cuDeviceGetAttribute(102, 1)")));
+  // Not through a driver that lacks more than that.
+  state().driver_version = 10020;
+  EXPECT_THAT(OpenStatus(1, /*needs_virtual_memory=*/false),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("too old")));
 }
 
 TEST_F(CudaDeviceTest,

@@ -32,8 +32,11 @@ class CudaDriverTest : public ::testing::Test {
     state().calls.clear();
     return *std::move(driver);
   }
-  absl::Status OpenStatus(int device_ordinal = 0) {
-    return OpenCudaDriver(library_.Options(device_ordinal)).status();
+  absl::Status OpenStatus(int device_ordinal = 0,
+                          bool needs_virtual_memory = true) {
+    CudaDriverOptions options = library_.Options(device_ordinal);
+    options.needs_virtual_memory = needs_virtual_memory;
+    return OpenCudaDriver(options).status();
   }
   absl::StatusOr<int> Count() {
     return CountCudaDevices(library_.Options().library);

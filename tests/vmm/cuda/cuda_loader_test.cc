@@ -65,6 +65,8 @@ const std::map<std::string, int32_t>& IntroductionVersions() {
       {"cuMemGetAddressRange", 3020},
       {"cuPointerGetAttribute", 4000},
       {"cuMemGetInfo", 3020},
+      {"cuMemAlloc", 3020},
+      {"cuMemFree", 3020},
       {"cuMemcpyDtoDAsync", 3020},
       {"cuMemcpyHtoDAsync", 3020},
       {"cuMemcpyDtoHAsync", 3020},

@@ -45,10 +45,10 @@ class CudaLossTest : public CudaDriverTest {
 // The functions that a lost device's driver still calls.
 const std::set<std::string>& StillCalled() {
   static const auto* const names = new std::set<std::string>{
-      "cuMemAddressFree",   "cuMemRelease",      "cuMemUnmap",
-      "cuStreamDestroy_v2", "cuEventDestroy_v2", "cuGraphExecDestroy",
-      "cuGraphDestroy",     "cuCtxSynchronize",  "cuStreamSynchronize",
-      "cuEventSynchronize"};
+      "cuMemAddressFree",    "cuMemRelease",       "cuMemUnmap",
+      "cuMemFree_v2",        "cuStreamDestroy_v2", "cuEventDestroy_v2",
+      "cuGraphExecDestroy",  "cuGraphDestroy",     "cuCtxSynchronize",
+      "cuStreamSynchronize", "cuEventSynchronize"};
   return *names;
 }
 

@@ -37,7 +37,9 @@ const std::set<std::string>& CalledAgain() {
                                 "cuMemSetAccess",
                                 "cuMemRetainAllocationHandle",
                                 "cuMemExportToShareableHandle",
-                                "cuMemImportFromShareableHandle"};
+                                "cuMemImportFromShareableHandle",
+                                "cuMemAlloc_v2",
+                                "cuMemFree_v2"};
   return *names;
 }
 

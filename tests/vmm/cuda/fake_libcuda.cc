@@ -194,4 +194,11 @@ DriverResult cuMemGetInfo_v2(size_t* free_bytes, size_t* total_bytes) {
   return Give(result, total_bytes, size_t{6} << 30);
 }
 
+DriverResult cuMemAlloc_v2(DevicePtr* address, size_t bytes) {
+  return Give(Record("cuMemAlloc_v2", bytes), address, DevicePtr{1} << 47);
+}
+DriverResult cuMemFree_v2(DevicePtr address) {
+  return Record("cuMemFree_v2", address);
+}
+
 }  // extern "C"

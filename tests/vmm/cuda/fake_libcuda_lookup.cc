@@ -32,6 +32,8 @@ using firn::testing::Record;
   X(cuCtxSynchronize, _v2, 13000)      \
   X(cuMemGetAddressRange, , 2000)      \
   X(cuMemGetInfo, , 2000)              \
+  X(cuMemAlloc, , 2000)                \
+  X(cuMemFree, , 2000)                 \
   X(cuMemcpyDtoDAsync, , 3000)         \
   X(cuMemcpyHtoDAsync, , 2000)         \
   X(cuMemcpyDtoHAsync, , 2000)         \

@@ -128,6 +128,9 @@ std::vector<PassedCall> StreamCalls() {
        absl::StrCat("cuPointerGetAttribute(", Hex(&mapped), ", 13, 4096)")},
       {[](Driver& d) { return d.MemGetInfo(&bytes[0], &bytes[1]); },
        "cuMemGetInfo_v2()"},
+      {[](Driver& d) { return d.MemAlloc(&address, kBytes); },
+       "cuMemAlloc_v2(2048)"},
+      {[](Driver& d) { return d.MemFree(kAddress); }, "cuMemFree_v2(4096)"},
       {[](Driver& d) { return d.MemcpyDtoDAsync(1, 2, kBytes, FakeStream()); },
        "cuMemcpyDtoDAsync_v2(1, 2, 2048, 0x50)"},
       {[](Driver& d) {

@@ -1,8 +1,8 @@
 // Copyright 2026 The firn Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The exported functions that allocate and free in one call: of device memory,
-// made of the calls on virtual memory, and of host memory.
+// The exported functions that allocate and free in one call: of device memory
+// and of host memory.
 
 #include <cstdlib>
 #include <limits>
@@ -25,32 +25,6 @@ uint64_t RoundUp(uint64_t bytes, uint64_t unit_bytes) {
   return (bytes + unit_bytes - 1) & ~(unit_bytes - 1);
 }
 
-// Reserved, created, mapped and accessible memory of one device; or nothing.
-DriverResult Allocate(const Device& device, uint64_t bytes,
-                      const AllocationProp& prop, DevicePtr* address) {
-  DriverResult result = device.front->MemAddressReserve(address, bytes, 0, 0,
-                                                        /*flags=*/0);
-  if (result != DriverResult::kSuccess) return result;
-  PhysicalHandle handle = 0;
-  result = device.front->MemCreate(&handle, bytes, &prop, /*flags=*/0);
-  if (result == DriverResult::kSuccess) {
-    result = device.front->MemMap(*address, bytes, 0, handle, /*flags=*/0);
-    if (result == DriverResult::kSuccess) {
-      const AccessDesc access{prop.location, AccessFlags::kReadWrite};
-      result = device.front->MemSetAccess(*address, bytes, &access, 1);
-      if (result != DriverResult::kSuccess) {
-        device.cpu->MemUnmap(*address, bytes);
-      }
-    }
-    // The mapping, if there is one, keeps the memory.
-    device.cpu->MemRelease(handle);
-  }
-  if (result != DriverResult::kSuccess) {
-    device.cpu->MemAddressFree(*address, bytes);
-  }
-  return result;
-}
-
 DriverResult AllocateHost(void** memory, size_t bytes, uint32_t flags) {
   return OnCurrentDevice([&](Process& process, const Device&) {
     if (memory == nullptr || bytes == 0 || (flags & ~kHostAllocFlags) != 0) {
@@ -61,9 +35,7 @@ DriverResult AllocateHost(void** memory, size_t bytes, uint32_t flags) {
         whole_bytes == 0 ? nullptr
                          : std::aligned_alloc(kHostAlignmentBytes, whole_bytes);
     if (allocated == nullptr) return DriverResult::kOutOfMemory;
-    Allocations::Record record;
-    record.bytes = whole_bytes;
-    process.allocations().Insert(reinterpret_cast<uint64_t>(allocated), record);
+    process.host_allocations().Insert(allocated);
     *memory = allocated;
     return DriverResult::kSuccess;
   });
@@ -75,50 +47,27 @@ extern "C" {
 
 DriverResult cuMemAlloc_v3020(DevicePtr* address, size_t bytes) {
   return OnCurrentDevice([&](Process& process, const Device& device) {
-    if (address == nullptr || bytes == 0) return DriverResult::kInvalidValue;
-    AllocationProp prop;
-    prop.type = AllocationType::kPinned;
-    prop.location = {LocationType::kDevice, device.ordinal};
-    size_t granularity_bytes = 0;
-    DriverResult result = device.cpu->MemGetAllocationGranularity(
-        &granularity_bytes, &prop, GranularityKind::kMinimum);
+    DriverResult result = device.front->MemAlloc(address, bytes);
     if (result != DriverResult::kSuccess) return result;
-    Allocations::Record record;
-    record.bytes = RoundUp(bytes, granularity_bytes);
-    record.device_ordinal = device.ordinal;
-    if (record.bytes == 0) return DriverResult::kOutOfMemory;
-    DevicePtr allocated = 0;
-    result = Allocate(device, record.bytes, prop, &allocated);
-    if (result != DriverResult::kSuccess) return result;
-    process.reservations().Insert(allocated, record.bytes);
-    process.allocations().Insert(allocated, record);
-    *address = allocated;
-    return DriverResult::kSuccess;
+    DevicePtr base = 0;
+    size_t whole_bytes = 0;
+    result = device.cpu->MemGetAddressRange(&base, &whole_bytes, *address);
+    if (result == DriverResult::kSuccess) {
+      process.reservations().Insert(base, whole_bytes);
+    }
+    return result;
   });
 }
 
-// Waits for all work of the memory's device, in whatever context, as a real
-// driver does.
 DriverResult cuMemFree_v3020(DevicePtr address) {
-  return OnCurrentDevice([&](Process& process, const Device&) {
-    const Allocations::Record record =
-        process.allocations().Take(address, /*host=*/false);
-    if (record.bytes == 0) return DriverResult::kInvalidValue;
-    const Device& owner =
-        process.devices()[static_cast<size_t>(record.device_ordinal)];
-    DriverResult result = owner.cpu->CtxSynchronize();
-    if (result == DriverResult::kSuccess) {
-      result = process.contexts().Synchronize(owner.ordinal);
+  return OnCurrentDevice([&](Process& process, const Device& device) {
+    // First, because another thread may be given the address at once.
+    const uint64_t whole_bytes = process.reservations().Take(address);
+    const DriverResult result = device.front->MemFree(address);
+    if (result != DriverResult::kSuccess && whole_bytes != 0) {
+      process.reservations().Insert(address, whole_bytes);
     }
-    if (result == DriverResult::kSuccess) {
-      result = owner.front->MemUnmap(address, record.bytes);
-    }
-    if (result != DriverResult::kSuccess) {
-      process.allocations().Insert(address, record);
-      return result;
-    }
-    process.reservations().Take(address);
-    return owner.cpu->MemAddressFree(address, record.bytes);
+    return result;
   });
 }
 
@@ -133,9 +82,9 @@ DriverResult cuMemAllocHost_v3020(void** memory, size_t bytes) {
 // Does not wait: a copy in flight must have ended.
 DriverResult cuMemFreeHost_v2000(void* memory) {
   return OnCurrentDevice([&](Process& process, const Device&) {
-    const Allocations::Record record = process.allocations().Take(
-        reinterpret_cast<uint64_t>(memory), /*host=*/true);
-    if (record.bytes == 0) return DriverResult::kInvalidValue;
+    if (!process.host_allocations().Take(memory)) {
+      return DriverResult::kInvalidValue;
+    }
     std::free(memory);
     return DriverResult::kSuccess;
   });

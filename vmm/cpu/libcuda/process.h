@@ -17,8 +17,8 @@
 #include "firn/vmm/counting_driver.h"
 #include "firn/vmm/cpu/cpu_driver.h"
 #include "firn/vmm/cpu/cpu_driver_spec.h"
-#include "firn/vmm/cpu/libcuda/allocations.h"
 #include "firn/vmm/cpu/libcuda/contexts.h"
+#include "firn/vmm/cpu/libcuda/host_allocations.h"
 #include "firn/vmm/cpu/libcuda/reservation_index.h"
 #include "firn/vmm/driver.h"
 #include "firn/vmm/driver_types.h"
@@ -55,7 +55,7 @@ class Process {
 
   const std::vector<Device>& devices() const { return devices_; }
   Contexts& contexts() { return contexts_; }
-  Allocations& allocations() { return allocations_; }
+  HostAllocations& host_allocations() { return host_allocations_; }
   // Kept up to date by whoever reserves.
   ReservationIndex& reservations() { return reservations_; }
 
@@ -72,7 +72,7 @@ class Process {
   std::vector<std::unique_ptr<Driver>> wrappers_;
   std::vector<Device> devices_;
   Contexts contexts_;
-  Allocations allocations_;
+  HostAllocations host_allocations_;
   ReservationIndex reservations_;
 };
 

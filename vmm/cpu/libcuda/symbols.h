@@ -55,8 +55,6 @@ struct DeviceUuid {
   X(CtxSynchronize, "_v2", 13000, DriverResult(CudaContext))               \
   X(CtxEnablePeerAccess, "", 4000, DriverResult(CudaContext, uint32_t))    \
   X(CtxDisablePeerAccess, "", 4000, DriverResult(CudaContext))             \
-  X(MemAlloc, "_v2", 3020, DriverResult(DevicePtr*, size_t))               \
-  X(MemFree, "_v2", 3020, DriverResult(DevicePtr))                         \
   X(MemHostAlloc, "", 2020, DriverResult(void**, size_t, uint32_t))        \
   X(MemAllocHost, "_v2", 3020, DriverResult(void**, size_t))               \
   X(MemFreeHost, "", 2000, DriverResult(void*))                            \

@@ -1,0 +1,74 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a pool whose memory never moves says about itself: statistics, the
+// report of an allocation that failed, and the check of its invariants.
+
+#include "absl/strings/str_cat.h"
+#include "firn/core/fixed_impl.h"
+
+namespace firn {
+
+absl::Status Pool::FixedImpl::OutOfMemory(const Request& request,
+                                          const absl::Status& last_failure) {
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "cannot allocate ", request.bytes, " bytes: ", last_failure.message(),
+      ". capacity ", capacity_bytes_, ", held ", heap_.held_bytes(), ", live ",
+      stats_.live_bytes, ", used ", heap_.used_bytes(), ", longest free range ",
+      heap_.longest_free_bytes(), ", pending frees ",
+      free_queue_.pending_bytes(), ". Live memory cannot move: ", never_moves_,
+      "."));
+}
+
+PoolStats Pool::FixedImpl::GetStats() {
+  MutexLock lock(&mutex_);
+  PoolStats stats = stats_;
+  stats.backend = identity_.backend;
+  stats.device_name = identity_.device_name;
+  stats.driver_reason = driver_reason_;
+  stats.capacity_bytes = capacity_bytes_;
+  stats.used_bytes = heap_.used_bytes();
+  stats.held_bytes = heap_.held_bytes();
+  stats.cached_bytes = heap_.held_bytes() - heap_.used_bytes();
+  stats.pending_free_bytes = free_queue_.pending_bytes();
+  AddGateStats(gate_, &stats);
+  return stats;
+}
+
+PoolUsage Pool::FixedImpl::GetUsage() const {
+  MutexLock lock(&mutex_);
+  PoolUsage usage;
+  usage.live_bytes = stats_.live_bytes;
+  usage.used_bytes = heap_.used_bytes();
+  usage.held_bytes = heap_.held_bytes();
+  return usage;
+}
+
+absl::StatusOr<uint64_t> Pool::FixedImpl::Generation(const void* ptr) const {
+  MutexLock lock(&mutex_);
+  const absl::StatusOr<BlockNumber> block = FindBlock(ptr);
+  if (!block.ok()) return block.status();
+  return uint64_t{0};
+}
+
+absl::Status Pool::FixedImpl::CheckInvariants() {
+  MutexLock lock(&mutex_);
+  for (const absl::Status& status :
+       {heap_.CheckInvariants(), tracker_->CheckInvariants()}) {
+    if (!status.ok()) return status;
+  }
+  if (heap_.held_bytes() > capacity_bytes_) {
+    return absl::InternalError(absl::StrCat(
+        "I9: ", heap_.held_bytes(), " bytes held, capacity ", capacity_bytes_));
+  }
+  if (heap_.requested_bytes() !=
+      stats_.live_bytes + free_queue_.pending_bytes()) {
+    return absl::InternalError(
+        absl::StrCat("I1: blocks of ", heap_.requested_bytes(), " bytes, ",
+                     stats_.live_bytes, " live and ",
+                     free_queue_.pending_bytes(), " pending"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace firn
