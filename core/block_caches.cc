@@ -13,10 +13,10 @@
 namespace firn {
 namespace {
 
-// A stack's height after its first miss, and the blocks that it gets along with
-// one that missed from the second one on.
+// A stack's limit after its first miss, and the most blocks that it gets along
+// with one that missed, from the second one on.
 constexpr uint32_t kFirstLimit = 2;
-constexpr uint32_t kFillBlocks = 3;
+constexpr uint32_t kFillBlocks = 7;
 
 // Adds to a counter that only one thread writes at a time.
 template <typename T>
@@ -32,6 +32,12 @@ BlockCaches::BlockCaches(std::vector<uint8_t> heights)
 
 BlockCaches::Cache& BlockCaches::MyCache() {
   return caches_[ThisThreadOrdinal() % kCaches];
+}
+
+uint32_t BlockCaches::MyRank() {
+  Cache& cache = MyCache();
+  if (cache.rank == 0) cache.rank = ++last_rank_;
+  return cache.rank - 1;
 }
 
 template <typename Visit>
@@ -127,7 +133,9 @@ uint32_t BlockCaches::NoteMiss(uint64_t stream_id, uint32_t size_class) {
   const bool is_first = stack.limit == 0;
   stack.limit = std::min<uint32_t>(std::max(2 * stack.limit, kFirstLimit),
                                    heights_[size_class]);
-  return is_first ? 0 : std::min(kFillBlocks, stack.limit - stack.height);
+  return is_first ? 0
+                  : std::min({kFillBlocks, stack.limit - 1,
+                              stack.limit - stack.height});
 }
 
 void BlockCaches::Fill(uint64_t stream_id, uint32_t size_class,

@@ -81,6 +81,11 @@ class BlockCaches {
   // Takes all blocks of all threads, appending them to `blocks`.
   void TakeAll(std::vector<CachedBlock>* blocks);
 
+  // Which of the pool's threads is calling, from 0 on, in the order of their
+  // first calls of this; threads that share a cache count as one. Under the
+  // owner's lock.
+  uint32_t MyRank();
+
   // While other threads allocate and free, what passes meanwhile may be counted
   // in part.
   CacheTotals totals() const;
@@ -108,6 +113,7 @@ class BlockCaches {
   // Counters are written under the lock, and read without it.
   struct alignas(128) Cache {
     mutable LightLock lock;
+    uint32_t rank = 0;  // from 1 on; 0: not asked for yet
     std::atomic<uint64_t> allocations{0};
     std::atomic<uint64_t> frees{0};
     std::atomic<int64_t> live_bytes{0};
@@ -139,6 +145,7 @@ class BlockCaches {
 
   const std::vector<uint8_t> heights_;  // by size class
   const std::unique_ptr<Cache[]> caches_;
+  uint32_t last_rank_ = 0;
   std::atomic<uint64_t> used_{0};  // bit i: caches_[i] has been used
 };
 

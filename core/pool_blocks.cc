@@ -119,7 +119,7 @@ absl::StatusOr<void*> Pool::Impl::AllocateSlowly(
       }
       const absl::StatusOr<BlockStart> start = AllocateLocked(request, reach);
       if (start.ok()) {
-        RefillCache(KeyOf(bytes, options), *start);
+        RefillCache(KeyOf(bytes, options));
         return ToPointer(AddressOf(*start));
       }
       failure = start.status();
@@ -144,12 +144,12 @@ CachedBlock Pool::Impl::CachedBlockAt(BlockStart start) const {
   return block;
 }
 
-void Pool::Impl::RefillCache(const CacheKey& key, BlockStart start) {
+void Pool::Impl::RefillCache(const CacheKey& key) {
   if (key.stream_id == 0) return;
   const uint32_t count = caches_.NoteMiss(key.stream_id, key.size_class);
   if (count == 0) return;
   done_.clear();
-  windows_.TakeParked(start, count, &done_);
+  windows_.TakeParked(key.size_class, count, caches_.MyRank(), &done_);
   parked_.clear();
   for (const BlockStart slot : done_) parked_.push_back(CachedBlockAt(slot));
   caches_.Fill(key.stream_id, key.size_class, &parked_);

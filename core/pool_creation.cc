@@ -72,15 +72,15 @@ absl::StatusOr<uint64_t> ChooseCapacityBytes(const PoolOptions& options,
   return free_bytes - free_bytes / 10;
 }
 
-// Most blocks of each size class that a thread's cache keeps for a stream: a
-// sixteenth of a granule, but enough to be worth while.
+// Most blocks of each size class that a thread's cache keeps for a stream: an
+// eighth of a granule, but enough to be worth while.
 std::vector<uint8_t> CacheHeights(const SizeClasses& classes,
                                   uint32_t quanta_per_granule) {
-  constexpr uint32_t kLeastHeight = 4;
+  constexpr uint32_t kLeastHeight = 8;
   constexpr uint32_t kMostHeight = BlockCaches::kMostHeight;
   std::vector<uint8_t> heights;
   for (const uint32_t slot_quanta : classes.all_slot_quanta()) {
-    const uint32_t height = quanta_per_granule / 16 / slot_quanta;
+    const uint32_t height = quanta_per_granule / 8 / slot_quanta;
     heights.push_back(static_cast<uint8_t>(
         std::min(std::max(height, kLeastHeight), kMostHeight)));
   }

@@ -70,7 +70,7 @@ absl::StatusOr<BlockStart> Pool::Impl::TryPlace(const Request& request,
   if (IsSmall(request)) {
     return windows_.Allocate(static_cast<uint32_t>(request.quanta),
                              static_cast<uint32_t>(request.alignment_quanta),
-                             request.bytes, effort);
+                             request.bytes, caches_.MyRank(), effort);
   }
   const uint64_t quanta =
       std::max<uint64_t>(request.quanta, quanta_per_granule_);

@@ -125,9 +125,9 @@ class Pool::Impl final : public Pool::AnyImpl {
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status FreeSlowly(const void* ptr, StreamHandle stream)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Puts slots that are free anyhow beside the block into the caller's cache.
-  void RefillCache(const CacheKey& key, BlockStart start)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // After a miss: puts free slots of windows that there are into the calling
+  // thread's cache.
+  void RefillCache(const CacheKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status FreeLocked(const void* ptr, StreamHandle stream)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Releases `block`, which is live, and with it what the calling thread's

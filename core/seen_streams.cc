@@ -8,10 +8,12 @@
 namespace firn {
 
 absl::Status SeenStreams::Note(StreamHandle stream, bool in_scopes) {
-  if (are_many()) return absl::OkStatus();
-  if (!in_scopes && ReadyId(stream) != 0) return absl::OkStatus();
+  if ((are_many() || !in_scopes) && ReadyId(stream) != 0) {
+    return absl::OkStatus();
+  }
   const absl::StatusOr<StreamIdentity> identity = tracker_->Identify(stream);
   if (!identity.ok()) return identity.status();
+  if (are_many()) return absl::OkStatus();
   // Without ids a stream is not told from a later one with the same handle; the
   // default stream is always there.
   const bool is_certain = (!identity->by_handle || stream == nullptr) &&

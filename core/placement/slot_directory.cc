@@ -16,7 +16,7 @@ int CapacityLog2(uint32_t slots) {
 
 SlotDirectory::SlotDirectory(uint32_t vg_count,
                              absl::Span<const uint32_t> slot_quanta)
-    : tables_(vg_count) {
+    : entries_(vg_count) {
   constexpr uint64_t kOne = uint64_t{1} << kReciprocalBits;
   for (const uint32_t quanta : slot_quanta) {
     Divisor divisor;
@@ -30,31 +30,32 @@ SlotDirectory::SlotDirectory(uint32_t vg_count,
 
 SlotDirectory::Cells SlotDirectory::Open(VgIndex vg, const SlotGrid& grid) {
   const int log2 = CapacityLog2(grid.slots);
-  std::vector<SlotCell*>& unused = unused_tables_[static_cast<size_t>(log2)];
+  std::vector<SlotCell*>& unused = unused_cells_[static_cast<size_t>(log2)];
   if (unused.empty()) {
-    const size_t cells = 1 + (size_t{1} << log2);
-    all_tables_.push_back(std::make_unique<SlotCell[]>(cells));
-    unused.push_back(all_tables_.back().get());
+    all_cells_.push_back(std::make_unique<SlotCell[]>(size_t{1} << log2));
+    unused.push_back(all_cells_.back().get());
   }
-  SlotCell* const table = unused.back();
+  Cells cells;
+  cells.first = unused.back();
   unused.pop_back();
   last_epoch_ = (last_epoch_ + 1) & ((uint32_t{1} << kEpochBits) - 1);
+  cells.epoch = last_epoch_;
   SlotGrid with_epoch = grid;
   with_epoch.epoch = last_epoch_;
-  table[0].store(Pack(with_epoch), std::memory_order_relaxed);
-  tables_[vg.value()].store(table, std::memory_order_release);
-  Cells cells;
-  cells.first = table + 1;
-  cells.epoch = last_epoch_;
+  // In this order: whoever finds the grid before and after finds its cells in
+  // between.
+  Entry& entry = entries_[vg.value()];
+  entry.cells.store(cells.first, std::memory_order_release);
+  entry.grid.store(Pack(with_epoch), std::memory_order_release);
   return cells;
 }
 
 void SlotDirectory::Close(VgIndex vg) {
-  SlotCell* const table = tables_[vg.value()].load(std::memory_order_relaxed);
-  tables_[vg.value()].store(nullptr, std::memory_order_relaxed);
-  const SlotGrid grid = Unpack(table[0].load(std::memory_order_relaxed));
-  unused_tables_[static_cast<size_t>(CapacityLog2(grid.slots))].push_back(
-      table);
+  Entry& entry = entries_[vg.value()];
+  const SlotGrid grid = Unpack(entry.grid.load(std::memory_order_relaxed));
+  entry.grid.store(0, std::memory_order_relaxed);
+  unused_cells_[static_cast<size_t>(CapacityLog2(grid.slots))].push_back(
+      entry.cells.load(std::memory_order_relaxed));
 }
 
 }  // namespace firn

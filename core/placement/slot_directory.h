@@ -101,11 +101,14 @@ class SlotDirectory {
   };
   Slot Find(VgIndex vg, uint32_t offset_quanta) const {
     Slot slot;
-    SlotCell* const table = tables_[vg.value()].load(std::memory_order_acquire);
-    if (table == nullptr) return slot;
-    // One word, so that of a table that is being used again all is read at
-    // once.
-    const SlotGrid grid = Unpack(table[0].load(std::memory_order_relaxed));
+    const Entry& entry = entries_[vg.value()];
+    // The same grid, with its epoch, before and after: the cells are its.
+    const uint64_t word = entry.grid.load(std::memory_order_acquire);
+    SlotCell* const cells = entry.cells.load(std::memory_order_acquire);
+    if (word == 0 || entry.grid.load(std::memory_order_relaxed) != word) {
+      return slot;
+    }
+    const SlotGrid grid = Unpack(word);
     const uint32_t distance = offset_quanta - grid.lo_quanta;
     const Divisor& divisor = divisors_[grid.size_class];
     const uint32_t index = static_cast<uint32_t>(
@@ -113,7 +116,7 @@ class SlotDirectory {
     if (index >= grid.slots || index * divisor.slot_quanta != distance) {
       return slot;
     }
-    slot.cell = &table[1 + index];
+    slot.cell = &cells[index];
     slot.size_class = grid.size_class;
     slot.epoch = grid.epoch;
     return slot;
@@ -155,14 +158,18 @@ class SlotDirectory {
     return grid;
   }
 
-  // By VG: the grid, packed, then the cells.
-  std::vector<std::atomic<SlotCell*>> tables_;
+  struct Entry {
+    std::atomic<uint64_t> grid{0};  // packed; 0: no window
+    std::atomic<SlotCell*> cells{nullptr};
+  };
+
+  std::vector<Entry> entries_;     // by VG
   std::vector<Divisor> divisors_;  // by size class
-  // A table lives as long as the directory, as an address may be looked up
-  // while its window goes; it is used again for as many slots, rounded up to a
+  // Cells live as long as the directory, as an address may be looked up while
+  // its window goes; they are used again for as many slots, rounded up to a
   // power of two.
-  std::vector<std::unique_ptr<SlotCell[]>> all_tables_;
-  std::array<std::vector<SlotCell*>, kSlotsBits> unused_tables_;
+  std::vector<std::unique_ptr<SlotCell[]>> all_cells_;
+  std::array<std::vector<SlotCell*>, kSlotsBits> unused_cells_;
   uint32_t last_epoch_ = 0;
 };
 

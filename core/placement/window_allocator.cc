@@ -128,13 +128,17 @@ uint32_t WindowAllocator::SlotAt(const Window& window,
   return slot;
 }
 
-uint32_t WindowAllocator::FindSlot(const Window& window) const {
+uint32_t WindowAllocator::FindSlot(const Window& window, uint32_t rank) const {
+  // So many slots' words fill a line of the host's caches.
+  constexpr uint32_t kSlotsApart = 8;
   const GranuleRecord& granule = books_->granule(books_->vg(window.vg).granule);
   if (granule.frozen) return kNone;
   const bool may_be_blocked = granule.live_quanta > 0;
-  // From first_slot on, then from the start: free slots, a word at a time.
-  for (const auto& [begin, end] : {std::pair(window.first_slot, window.slots),
-                                   std::pair(0u, window.first_slot)}) {
+  // From one slot on, then from the start: free slots, a word at a time.
+  const uint32_t first =
+      (window.first_slot + rank * kSlotsApart) % window.slots;
+  for (const auto& [begin, end] :
+       {std::pair(first, window.slots), std::pair(0u, first)}) {
     for (uint32_t slot = begin; slot < end;) {
       const uint64_t free = ~window.live_slots[slot / 64] >> (slot % 64);
       if (free == 0) {
@@ -276,12 +280,13 @@ absl::StatusOr<uint32_t> WindowAllocator::NewWindowInHole(
 // --- Blocks ---
 
 absl::StatusOr<BlockStart> WindowAllocator::AllocateSlot(
-    uint32_t size_class, uint64_t requested_bytes, Effort effort) {
+    uint32_t size_class, uint64_t requested_bytes, uint32_t rank,
+    Effort effort) {
   ClassList& list = lists_[size_class];
   for (int i = 0; i < kWindowTries; ++i) {
     const uint32_t index = FirstWithFewestFree(list);
     if (index == kNone) break;
-    const uint32_t slot = FindSlot(windows_[index]);
+    const uint32_t slot = FindSlot(windows_[index], rank);
     if (slot != kNone) {
       return TakeSlot(index, slot, BlockState::kLive, requested_bytes);
     }
@@ -306,7 +311,7 @@ absl::StatusOr<BlockStart> WindowAllocator::AllocateSlot(
     }
   }
   if (!index.ok()) return index.status();
-  return TakeSlot(*index, windows_[*index].first_slot, BlockState::kLive,
+  return TakeSlot(*index, FindSlot(windows_[*index], rank), BlockState::kLive,
                   requested_bytes);
 }
 
@@ -334,10 +339,11 @@ WindowAllocator::Shape WindowAllocator::ShapeOf(
 absl::StatusOr<BlockStart> WindowAllocator::Allocate(uint32_t quanta,
                                                      uint32_t alignment_quanta,
                                                      uint64_t requested_bytes,
+                                                     uint32_t rank,
                                                      Effort effort) {
   const Shape shape = ShapeOf(quanta, alignment_quanta);
   if (shape.size_class < classes_.count()) {
-    return AllocateSlot(shape.size_class, requested_bytes, effort);
+    return AllocateSlot(shape.size_class, requested_bytes, rank, effort);
   }
   absl::StatusOr<uint32_t> index =
       NewWindow(kNone, quanta, 1, alignment_quanta, /*use_empty_granule=*/true);
@@ -400,11 +406,15 @@ SlotContents WindowAllocator::ContentsOf(const Window& window,
   return UnpackSlot(window.cells.first[slot].load(std::memory_order_relaxed));
 }
 
-void WindowAllocator::TakeParked(BlockStart start, uint32_t count,
+void WindowAllocator::TakeParked(uint32_t size_class, uint32_t count,
+                                 uint32_t rank,
                                  std::vector<BlockStart>* blocks) {
-  const uint32_t index = books_->vg(start.vg).owner;
+  const ClassList& list = lists_[size_class];
   for (; count > 0; --count) {
-    const uint32_t slot = FindSlot(windows_[index]);
+    const uint32_t index = FirstWithFewestFree(list);
+    if (index == kNone) return;
+    const uint32_t slot = FindSlot(windows_[index], rank);
+    // One that is blocked is left to the next allocation.
     if (slot == kNone) return;
     blocks->push_back(
         TakeSlot(index, slot, BlockState::kParked, /*requested_bytes=*/0));

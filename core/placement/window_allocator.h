@@ -41,11 +41,13 @@ class WindowAllocator {
   // Does not own `backing`, which must outlive it.
   explicit WindowAllocator(Backing* backing);
 
-  // `quanta` is below a granule. ResourceExhausted if nothing fits; then, as
-  // after a failing driver call, nothing has changed.
+  // `quanta` is below a granule. Threads of different `rank` get slots that lie
+  // apart. ResourceExhausted if nothing fits; then, as after a failing driver
+  // call, nothing has changed.
   absl::StatusOr<BlockStart> Allocate(uint32_t quanta,
                                       uint32_t alignment_quanta,
-                                      uint64_t requested_bytes, Effort effort);
+                                      uint64_t requested_bytes, uint32_t rank,
+                                      Effort effort);
   // The requested bytes of the live block that starts at `start`, whose
   // virtual granule is a window; 0 if no live block starts there.
   uint64_t RequestedBytes(BlockStart start) const;
@@ -61,9 +63,9 @@ class WindowAllocator {
   // Frees a block, whatever its state.
   void Free(BlockStart start);
 
-  // Takes up to `count` free slots more from the window of a block that was
-  // just allocated: parked ones. Appends them to `blocks`.
-  void TakeParked(BlockStart start, uint32_t count,
+  // Takes up to `count` free slots of a size class, parked ones, from windows
+  // that there are. Appends them to `blocks`.
+  void TakeParked(uint32_t size_class, uint32_t count, uint32_t rank,
                   std::vector<BlockStart>* blocks);
   // Where the slots of all windows are found without a lock.
   const SlotDirectory& directory() const { return directory_; }
@@ -117,7 +119,7 @@ class WindowAllocator {
 
   absl::StatusOr<BlockStart> AllocateSlot(uint32_t size_class,
                                           uint64_t requested_bytes,
-                                          Effort effort);
+                                          uint32_t rank, Effort effort);
   // A new window in a gap, or on an empty granule.
   absl::StatusOr<uint32_t> NewWindow(uint32_t size_class, uint32_t slot_quanta,
                                      uint32_t slots, uint32_t alignment_quanta,
@@ -130,7 +132,7 @@ class WindowAllocator {
   void RemoveWindow(uint32_t index);
 
   // A slot of the window that is free and not under another's live bytes.
-  uint32_t FindSlot(const Window& window) const;
+  uint32_t FindSlot(const Window& window, uint32_t rank) const;
   BlockStart TakeSlot(uint32_t index, uint32_t slot, BlockState state,
                       uint64_t requested_bytes);
   SlotContents ContentsOf(const Window& window, uint32_t slot) const;
