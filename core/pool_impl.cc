@@ -215,6 +215,8 @@ absl::Status Pool::Impl::WaitForFreed() {
 
 absl::Status Pool::Impl::ReleaseFreed() {
   const absl::Status status = ReleasePending(!launches_are_drained_);
+  // Large blocks have been parked by that.
+  DissolveParked();
   if (!status.ok()) return status;
   CollectParked();
   if (unreleased_.empty()) return absl::OkStatus();
@@ -237,7 +239,6 @@ absl::Status Pool::Impl::ReleasePending(bool wait) {
 // --- Compaction and trim ---
 
 absl::Status Pool::Impl::WaitUntilIdle() {
-  DissolveParked();
   CollectParked();
   if (!launches_are_drained_) {
     // Level 0: nobody launches meanwhile; what was launched is waited for.
@@ -247,7 +248,9 @@ absl::Status Pool::Impl::WaitUntilIdle() {
   ReleaseCollected(/*is_idle=*/true);
   has_unconfirmed_frees_ = false;
   // What streams outside of scopes are still doing is no work on this memory.
-  return ReleasePending(!launches_are_drained_);
+  const absl::Status released = ReleasePending(!launches_are_drained_);
+  DissolveParked();
+  return released;
 }
 
 void Pool::Impl::CountPass(const absl::Status& status,

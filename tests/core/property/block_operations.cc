@@ -1,0 +1,219 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tests/core/property/block_operations.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "firn/core/placement/size_classes.h"
+#include "firn/vmm/units.h"
+
+namespace firn::testing::property {
+namespace {
+
+constexpr uint64_t kMaxAlignment = uint64_t{1} << 30;
+
+bool IsValid(const Allocate& request) {
+  const uint64_t alignment = request.alignment_bytes;
+  return request.bytes > 0 && alignment > 0 &&
+         (alignment & (alignment - 1)) == 0 && alignment <= kMaxAlignment;
+}
+
+// Whether there is room that no live block keeps from being used: granules
+// that hold nothing, and addresses side by side. `stats` are of after the
+// refusal: what was freed has been waited for.
+bool MustFit(const Allocate& request, const State& state,
+             const PoolStats& stats) {
+  const uint64_t granule = stats.granule_bytes;
+  if (request.bytes > stats.capacity_bytes ||
+      request.alignment_bytes > granule) {
+    return false;
+  }
+  const uint64_t wanted = (request.bytes + granule - 1) / granule;
+  if ((stats.capacity_bytes - stats.used_bytes) / granule < wanted) {
+    return false;
+  }
+  const Setting& setting = state.setting();
+  const uint64_t vgs =
+      uint64_t{setting.capacity_granules} * setting.address_space_factor;
+  // A pass may gain granules after idle mappings were last taken back.
+  const uint64_t taken =
+      setting.move_on_failure ? stats.mapped_vgs : stats.live_vgs;
+  if (setting.max_mapped_vgs != 0 && taken + wanted > setting.max_mapped_vgs) {
+    return false;
+  }
+  // However they lie, they leave a gap as long as this.
+  return (vgs - taken) / (taken + 1) >= wanted;
+}
+
+void ExpectUnchanged(State& state, absl::string_view what,
+                     const PoolStats& before) {
+  const std::string change = Difference(before, state.pool().GetStats());
+  state.Expect(change.empty(),
+               absl::StrCat(what, " changed the pool: ", change));
+}
+
+}  // namespace
+
+uint64_t DrawBytes(Choices& choices, const Setting& setting) {
+  const uint64_t granule = setting.granule_bytes;
+  const uint64_t capacity = setting.capacity_bytes();
+  // One byte less, as much, or one more.
+  const auto around = [&](uint64_t bytes) {
+    return bytes + choices.Below(3) - 1;
+  };
+  const uint64_t kind = choices.Below(64);
+  if (kind < 28) {  // log-uniform, below half a granule
+    const uint64_t limit = granule / 2 >> choices.Below(9);
+    return 1 + choices.Below(std::max<uint64_t>(limit, 512));
+  }
+  if (kind < 44) {  // edges of classes
+    const SizeClasses classes(static_cast<uint32_t>(granule / kQuantumBytes));
+    return around(
+        QuantaToBytes(classes.slot_quanta(choices.Index(classes.count()))));
+  }
+  if (kind < 52) return around(granule >> choices.Below(7));
+  if (kind < 58) return around(granule * choices.Between(1, 4));
+  if (kind < 61) {  // log-uniform, up to the capacity
+    return 1 + choices.Below(
+                   std::max<uint64_t>(capacity >> choices.Below(6), granule));
+  }
+  if (kind < 63) return around(capacity);
+  return choices.OneIn(2) ? 0 : ~uint64_t{0} >> choices.Below(40);
+}
+
+uint64_t DrawAlignment(Choices& choices, const Setting& setting) {
+  const uint64_t kind = choices.Below(32);
+  if (kind < 24) return 512;
+  if (kind < 30) return setting.granule_bytes >> choices.Below(8);
+  if (kind < 31) return uint64_t{1} << choices.Below(32);
+  return choices.Below(5000);
+}
+
+bool Allocate::TryPerform(State& state) const {
+  Pool& pool = state.pool();
+  const PoolStats before = pool.GetStats();
+  AllocateOptions options;
+  options.alignment_bytes = alignment_bytes;
+  options.stream = state.work().stream(stream);
+  const absl::StatusOr<void*> ptr = pool.Allocate(bytes, options);
+  if (ptr.ok()) {
+    state.Expect(IsValid(*this), "Allocate took arguments that it must refuse");
+    state.Adopt(*ptr, bytes, alignment_bytes, stream);
+    return true;
+  }
+  const absl::Status& status = ptr.status();
+  if (!IsValid(*this)) {
+    state.Expect(absl::IsInvalidArgument(status), status.ToString());
+    ExpectUnchanged(state, "an invalid Allocate", before);
+    return false;
+  }
+  state.shadow().CountFailedAllocation();
+  state.Expect(absl::IsResourceExhausted(status) || state.was_faulted() ||
+                   state.IsOfGateInDoubt(status),
+               status.ToString());
+  const PoolStats after = pool.GetStats();
+  // What was created in vain is kept if the driver does not take it back.
+  const uint64_t kept = state.was_faulted() ? after.cached_bytes : 0;
+  state.Expect(after.used_bytes <= before.used_bytes &&
+                   after.held_bytes <= before.held_bytes + kept &&
+                   after.mapped_vgs <= before.mapped_vgs,
+               absl::StrCat("a failed Allocate took memory: ",
+                            Difference(before, after)));
+  if (!state.was_faulted() && !state.is_inside()) {
+    state.Expect(!MustFit(*this, state, after),
+                 absl::StrCat("Allocate failed, though there is room: ",
+                              status.ToString(), "\n", after.ToString()));
+  }
+  return false;
+}
+
+void FreeMost::Perform(State& state) const {
+  std::vector<void*> freed;
+  const size_t some = std::min<size_t>(count, state.shadow().blocks().size());
+  for (size_t i = 0; i < some; ++i) {
+    if (i % stride == 0) continue;
+    freed.push_back(state.block(first + static_cast<uint32_t>(i))->content.ptr);
+  }
+  for (void* const ptr : freed) {
+    LiveBlock* const block = state.shadow().Find(ptr);
+    state.Free(block, block->stream);
+  }
+}
+
+absl::string_view NameOf(FreeWrongly::Mistake mistake) {
+  switch (mistake) {
+    case FreeWrongly::Mistake::kTwice:
+      return "FreeWrongly::Mistake::kTwice";
+    case FreeWrongly::Mistake::kInterior:
+      return "FreeWrongly::Mistake::kInterior";
+    case FreeWrongly::Mistake::kForeign:
+      return "FreeWrongly::Mistake::kForeign";
+    case FreeWrongly::Mistake::kNoStream:
+      return "FreeWrongly::Mistake::kNoStream";
+  }
+  return "";
+}
+
+void FreeWrongly::Perform(State& state) const {
+  int no_stream = 0;
+  const LiveBlock* const live = state.block(block);
+  void* ptr = &no_stream;
+  StreamHandle stream = nullptr;
+  switch (mistake) {
+    case Mistake::kTwice: {
+      const std::deque<void*>& freed = state.shadow().freed();
+      if (freed.empty()) return;
+      ptr = freed[block % freed.size()];
+      if (state.shadow().Find(ptr) != nullptr) return;  // lives again
+      break;
+    }
+    case Mistake::kInterior: {
+      if (live == nullptr) return;
+      const uint64_t bytes = live->content.bytes;
+      if (bytes == 1) return;
+      ptr = static_cast<char*>(live->content.ptr) + 1 +
+            offset_bytes % (bytes - 1);
+      if (offset_bytes > 0 && offset_bytes < bytes) {
+        ptr = static_cast<char*>(live->content.ptr) + offset_bytes;
+      }
+      break;
+    }
+    case Mistake::kForeign:
+      break;
+    case Mistake::kNoStream:
+      if (live == nullptr) return;
+      ptr = live->content.ptr;
+      stream = reinterpret_cast<StreamHandle>(&no_stream);
+      break;
+  }
+  PoolStats before = state.pool().GetStats();
+  const absl::Status status = state.pool().Free(ptr, stream);
+  ++before.refused_frees;
+  state.shadow().CountRefusedFree();
+  state.Expect(
+      absl::IsInvalidArgument(status) || (state.was_faulted() && !status.ok()),
+      absl::StrCat("Free took an address or a stream that it must "
+                   "refuse: ",
+                   status.ToString()));
+  ExpectUnchanged(state, "a refused Free", before);
+}
+
+void AskGeneration::Perform(State& state) const {
+  const LiveBlock* const asked = state.block(block);
+  if (asked == nullptr) return;
+  const absl::StatusOr<uint64_t> generation =
+      state.pool().Generation(asked->content.ptr);
+  state.Expect(generation.ok() && *generation == asked->generation,
+               "Generation: not what it was, though nothing was moved");
+  char* const within = static_cast<char*>(asked->content.ptr) +
+                       offset_bytes % asked->content.bytes;
+  if (within == asked->content.ptr) return;
+  state.Expect(
+      absl::IsInvalidArgument(state.pool().Generation(within).status()),
+      "Generation: took an address inside a block");
+}
+
+}  // namespace firn::testing::property

@@ -1,0 +1,149 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tests/core/property/pool_operations.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+
+namespace firn::testing::property {
+namespace {
+
+// However slow the machine is.
+constexpr absl::Duration kLongestWait = absl::Minutes(2);
+
+CompactOptions OptionsOf(const Compact& pass) {
+  CompactOptions options;
+  options.level = pass.level;
+  options.max_wait = pass.impatient ? absl::ZeroDuration() : kLongestWait;
+  options.max_bytes = pass.max_bytes;
+  options.max_moves = pass.max_moves;
+  if (pass.no_time) options.max_duration = absl::ZeroDuration();
+  options.wanted_granules = pass.wanted_granules;
+  options.dry_run = pass.dry_run;
+  return options;
+}
+
+// Whether a pass may end like this.
+bool IsExcused(const Compact& pass, const State& state,
+               const absl::Status& status) {
+  if (state.was_faulted()) return true;
+  if (pass.impatient && absl::IsDeadlineExceeded(status)) return true;
+  return pass.level == CompactionLevel::kLaunchScopes &&
+         state.IsOfGateInDoubt(status);
+}
+
+void CheckReport(const Compact& pass, const PoolStats& before,
+                 const CompactionReport& report, State& state) {
+  const PoolStats after = state.pool().GetStats();
+  const auto expect = [&](bool is_so, absl::string_view what) {
+    if (is_so) return;
+    state.Fail(absl::StrCat(what, ": ", report.ToString(), "\n",
+                            Difference(before, after)));
+  };
+  expect(report.granules_after + report.granules_recovered ==
+             report.granules_before,
+         "the report does not add up");
+  expect(report.granules_after >= report.lower_bound_granules,
+         "a pass went below the lower bound");
+  expect(pass.max_bytes == 0 || report.bytes_copied <= pass.max_bytes,
+         "I9: max_bytes");
+  expect(pass.max_moves == 0 || report.moves <= pass.max_moves,
+         "I9: max_moves");
+  expect(pass.wanted_granules == 0 ||
+             report.granules_recovered <= pass.wanted_granules,
+         "more granules than wanted");
+  expect((report.moves == 0) == (report.granules_recovered == 0),
+         "moves without gain, or gain without moves");
+  if (pass.dry_run) {
+    expect(Difference(before, after).empty(), "a dry run changed the pool");
+    return;
+  }
+  expect(report.granules_after * after.granule_bytes == after.used_bytes,
+         "granules_after is not what is used");
+  expect(after.compaction_passes == before.compaction_passes + 1 &&
+             after.granules_moved == before.granules_moved + report.moves &&
+             after.bytes_copied == before.bytes_copied + report.bytes_copied,
+         "the pass is not in the statistics");
+  expect(after.used_bytes <= before.used_bytes &&
+             after.held_bytes <= before.held_bytes,
+         "I7: a pass took memory");
+}
+
+}  // namespace
+
+absl::string_view NameOf(CompactionLevel level) {
+  return level == CompactionLevel::kCallerPromises
+             ? "CompactionLevel::kCallerPromises"
+             : "CompactionLevel::kLaunchScopes";
+}
+
+absl::string_view NameOf(DriverResult result) {
+  return result == DriverResult::kOutOfMemory ? "DriverResult::kOutOfMemory"
+                                              : "DriverResult::kUnknown";
+}
+
+Compact Compact::Draw(Choices& choices, const Setting& setting) {
+  Compact pass;
+  if (choices.OneIn(2)) pass.level = CompactionLevel::kLaunchScopes;
+  if (choices.OneIn(6)) {
+    pass.max_bytes = choices.Between(1, setting.capacity_bytes());
+  }
+  if (choices.OneIn(6)) pass.max_moves = choices.Between(1, 20);
+  if (choices.OneIn(6)) pass.wanted_granules = choices.Between(1, 4);
+  pass.dry_run = choices.OneIn(8);
+  pass.impatient = choices.OneIn(8);
+  pass.no_time = choices.OneIn(16);
+  return pass;
+}
+
+void Compact::Perform(State& state) const {
+  if (level == CompactionLevel::kLaunchScopes) state.SynchronizeUnscoped();
+  const PoolStats before = state.pool().GetStats();
+  const absl::StatusOr<CompactionReport> report =
+      state.pool().Compact(OptionsOf(*this));
+  if (state.is_inside()) {
+    return state.Expect(
+        absl::IsFailedPrecondition(report.status()),
+        absl::StrCat("Compact inside a scope: ", report.status().ToString()));
+  }
+  if (!report.ok()) {
+    state.Expect(IsExcused(*this, state, report.status()),
+                 absl::StrCat("Compact: ", report.status().ToString()));
+    return;
+  }
+  CheckReport(*this, before, *report, state);
+  if (level == CompactionLevel::kCallerPromises && !dry_run &&
+      !state.was_faulted()) {
+    state.TrustGate();
+  }
+}
+
+void Trim::Perform(State& state) const {
+  const PoolStats before = state.pool().GetStats();
+  const absl::StatusOr<uint64_t> released = state.pool().Trim(keep_bytes);
+  const PoolStats after = state.pool().GetStats();
+  state.Expect(after.held_bytes <= before.held_bytes, "Trim took memory");
+  if (!released.ok()) {
+    // Inside a scope nothing may be waited for.
+    state.Expect(
+        state.was_faulted() ||
+            (state.is_inside() && absl::IsResourceExhausted(released.status())),
+        absl::StrCat("Trim: ", released.status().ToString()));
+    return;
+  }
+  state.Expect(*released == before.held_bytes - after.held_bytes,
+               "Trim: the result is not what was released");
+  state.Expect(after.held_bytes <= std::max(keep_bytes, after.used_bytes) ||
+                   state.was_faulted(),
+               absl::StrCat("Trim kept more than it had to: ",
+                            Difference(before, after)));
+  state.Expect(
+      *released == 0 || after.held_bytes + after.granule_bytes > keep_bytes,
+      absl::StrCat("Trim kept less than it was to: ",
+                   Difference(before, after)));
+}
+
+}  // namespace firn::testing::property

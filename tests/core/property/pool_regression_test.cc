@@ -1,0 +1,89 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sequences that once showed something to be wrong, as the property test
+// printed them.
+
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/core/property/sequence.h"
+
+namespace firn::testing::property {
+namespace {
+
+void ExpectHolds(const Setting& setting,
+                 const std::vector<Operation>& operations) {
+  for (const bool settled : {true, false}) {
+    Setting tried = setting;
+    tried.settled = settled;
+    const Outcome outcome = RunSequence(tried, operations, /*check_every=*/1);
+    EXPECT_TRUE(outcome.failure.empty())
+        << Describe(tried, operations, outcome);
+  }
+}
+
+// A granule is created in vain, as no more may be mapped, and the driver does
+// not take it back.
+TEST(PoolRegressionTest, AFailedReleaseKeepsTheGranuleInTheCache) {
+  ExpectHolds(
+      Setting{.storage = CpuStorage::kReal,
+              .sync = CpuSync::kLazy,
+              .granule_bytes = 131072,
+              .capacity_granules = 2,
+              .address_space_factor = 2,
+              .max_mapped_vgs = 2,
+              .move_on_failure = true},
+      {Allocate{.bytes = 4096, .alignment_bytes = 512, .stream = 3},
+       Free{.block = 1011, .elsewhere = false, .stream = 1},
+       Allocate{.bytes = 2559, .alignment_bytes = 512, .stream = 5},
+       Allocate{.bytes = 11436, .alignment_bytes = 32768, .stream = 4},
+       FailCall{.calls_before = 1, .result = DriverResult::kUnknown},
+       Allocate{.bytes = 12288, .alignment_bytes = 131072, .stream = 5}});
+}
+
+// A forced pass gains granules while all mappings that there may be are taken,
+// some of them by what holds nothing live.
+TEST(PoolRegressionTest, APassGainsGranulesWhenNoMappingIsLeft) {
+  ExpectHolds(Setting{.storage = CpuStorage::kGhost,
+                      .sync = CpuSync::kDraining,
+                      .granule_bytes = 262144,
+                      .capacity_granules = 8,
+                      .address_space_factor = 16,
+                      .max_mapped_vgs = 24,
+                      .move_on_failure = true},
+              {Allocate{.bytes = 262143, .alignment_bytes = 512, .stream = 0},
+               Allocate{.bytes = 19878, .alignment_bytes = 512, .stream = 3},
+               Allocate{.bytes = 511, .alignment_bytes = 512, .stream = 3},
+               Allocate{.bytes = 816, .alignment_bytes = 512, .stream = 3},
+               Free{.block = 29620, .elsewhere = false, .stream = 4},
+               Free{.block = 35831, .elsewhere = true, .stream = 1},
+               Allocate{.bytes = 87130, .alignment_bytes = 8192, .stream = 0},
+               Allocate{.bytes = 492, .alignment_bytes = 512, .stream = 5},
+               Allocate{.bytes = 873, .alignment_bytes = 512, .stream = 3},
+               Allocate{.bytes = 643, .alignment_bytes = 512, .stream = 2},
+               Free{.block = 32091, .elsewhere = false, .stream = 4},
+               Allocate{.bytes = 78826, .alignment_bytes = 512, .stream = 1},
+               Allocate{.bytes = 879, .alignment_bytes = 512, .stream = 0},
+               Allocate{.bytes = 262145, .alignment_bytes = 512, .stream = 4},
+               Allocate{.bytes = 4402, .alignment_bytes = 512, .stream = 2},
+               Allocate{.bytes = 8191, .alignment_bytes = 512, .stream = 1},
+               Allocate{.bytes = 65536, .alignment_bytes = 512, .stream = 1},
+               Exhaust{.bytes = 65537, .stream = 2, .most = 57},
+               Free{.block = 5667, .elsewhere = true, .stream = 5},
+               Allocate{.bytes = 4095, .alignment_bytes = 32768, .stream = 5},
+               Free{.block = 19732, .elsewhere = false, .stream = 0},
+               Free{.block = 35607, .elsewhere = true, .stream = 2},
+               Free{.block = 24089, .elsewhere = true, .stream = 4},
+               Allocate{.bytes = 2042, .alignment_bytes = 512, .stream = 0},
+               Allocate{.bytes = 2891, .alignment_bytes = 512, .stream = 1},
+               Allocate{.bytes = 13998, .alignment_bytes = 512, .stream = 0},
+               Free{.block = 58108, .elsewhere = true, .stream = 2},
+               Free{.block = 22964, .elsewhere = true, .stream = 3},
+               Free{.block = 3238, .elsewhere = false, .stream = 1},
+               Allocate{.bytes = 524289, .alignment_bytes = 512, .stream = 3}});
+}
+
+}  // namespace
+}  // namespace firn::testing::property

@@ -1,0 +1,295 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tests/core/property/state.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace firn::testing::property {
+namespace {
+
+constexpr uint64_t kLeastAlignment = 512;
+
+std::unique_ptr<CpuDriver> MakeDriver(const Setting& setting,
+                                      std::string* failure) {
+  absl::StatusOr<std::unique_ptr<CpuDriver>> driver =
+      CpuDriver::Create(setting.DriverOptions());
+  if (!driver.ok()) {
+    *failure = driver.status().ToString();
+    return nullptr;
+  }
+  return *std::move(driver);
+}
+
+}  // namespace
+
+void StepCounts::Add(const StepCounts& other) {
+  operations += other.operations;
+  allocations += other.allocations;
+  failed_allocations += other.failed_allocations;
+  refused_frees += other.refused_frees;
+  passes += other.passes;
+  granules_moved += other.granules_moved;
+  handles_released += other.handles_released;
+  scope_tokens += other.scope_tokens;
+  faults += other.faults;
+  pending_seen += other.pending_seen;
+  exhausted_seen += other.exhausted_seen;
+}
+
+State::State(const Setting& setting, const Wrap& wrap)
+    : setting_(setting),
+      cpu_(MakeDriver(setting, &failure_)),
+      wrapped_(wrap ? wrap(cpu_.get()) : nullptr),
+      ledger_(wrapped_ != nullptr ? wrapped_.get() : cpu_.get()),
+      faults_(&ledger_),
+      work_(cpu_.get(), &damage_) {
+  if (!failure_.empty()) return;
+  PoolOptions options = setting.Options();
+  options.driver = std::shared_ptr<Driver>(&faults_, [](Driver*) {});
+  absl::StatusOr<std::unique_ptr<Pool>> pool = Pool::Create(options);
+  if (pool.ok()) {
+    pool_ = *std::move(pool);
+  } else {
+    Fail(pool.status().ToString());
+  }
+  faults_.Reset();
+}
+
+State::~State() {
+  scopes_.clear();
+  pool_.reset();
+}
+
+LiveBlock* State::block(uint32_t number) {
+  std::vector<LiveBlock>& blocks = shadow_.blocks();
+  return blocks.empty() ? nullptr : &blocks[number % blocks.size()];
+}
+
+size_t State::IndexOf(const LiveBlock& block) const {
+  return static_cast<size_t>(&block - shadow_.blocks().data());
+}
+
+void State::Fail(absl::string_view what) {
+  if (!failure_.empty()) return;
+  failure_ = std::string(what);
+  // What is wrong with a lost device, the driver says best.
+  if (cpu_ != nullptr && !cpu_->loss().empty()) {
+    absl::StrAppend(&failure_, "; ", cpu_->last_report());
+  }
+}
+
+void State::FailCall(uint32_t calls_before, DriverResult result) {
+  faults_.Reset();
+  faults_.FailNth(calls_before, result);
+  is_fault_ordered_ = true;
+  is_fault_new_ = true;
+}
+
+bool State::IsOfGateInDoubt(const absl::Status& status) const {
+  return is_gate_in_doubt_ &&
+         absl::StrContains(status.message(), "the launch gate was not closed");
+}
+
+void State::Adopt(void* ptr, uint64_t bytes, uint64_t alignment_bytes,
+                  uint32_t stream) {
+  const uint64_t alignment = std::max(kLeastAlignment, alignment_bytes);
+  Expect(reinterpret_cast<uintptr_t>(ptr) % alignment == 0,
+         "Allocate: the address is not aligned");
+  LiveBlock block;
+  block.content.ptr = ptr;
+  block.content.bytes = bytes;
+  block.content.seed = shadow_.NextSeed();
+  block.stream = work_.stream(stream);
+  const absl::StatusOr<uint64_t> generation = pool_->Generation(ptr);
+  if (!generation.ok()) return Fail(generation.status().ToString());
+  block.generation = *generation;
+  const absl::Status added = shadow_.Add(block);
+  if (!added.ok()) return Expect(added);
+  const std::unique_ptr<LaunchScope> scope =
+      ScopeFor(block.stream, /*wanted=*/false);
+  Expect(work_.Fill(block.content, block.stream));
+}
+
+bool State::IsCovered(StreamHandle stream) const {
+  for (const OpenedScope& scope : scopes_) {
+    if (scope.streams == 0) return true;
+    for (uint32_t i = 0; i < work_.stream_count(); ++i) {
+      if ((scope.streams >> i & 1) != 0 && work_.stream(i) == stream) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+std::unique_ptr<LaunchScope> State::ScopeFor(StreamHandle stream, bool wanted) {
+  if (IsCovered(stream)) return nullptr;
+  if ((wanted || setting_.scoped) && setting_.may_use_scopes()) {
+    return absl::make_unique<LaunchScope>(*pool_, stream);
+  }
+  has_unscoped_work_ = true;
+  return nullptr;
+}
+
+void State::Use(LiveBlock* block, StreamHandle stream, bool write,
+                bool in_scope) {
+  const std::unique_ptr<LaunchScope> scope = ScopeFor(stream, in_scope);
+  Expect(work_.Order(block->stream, stream));
+  block->stream = stream;
+  if (!write) return Expect(work_.Check(block->content, stream));
+  const uint64_t next_seed = shadow_.NextSeed();
+  Expect(work_.CheckAndFill(block->content, next_seed, stream));
+  block->content.seed = next_seed;
+}
+
+void State::Free(LiveBlock* block, StreamHandle stream) {
+  // Late writes: whoever got the memory before they are done would see them.
+  Use(block, stream, /*write=*/true, /*in_scope=*/false);
+  const absl::Status status = pool_->Free(block->content.ptr, stream);
+  if (status.ok()) return shadow_.Remove(IndexOf(*block));
+  shadow_.CountRefusedFree();
+  Expect(was_faulted(), absl::StrCat("Free: ", status.ToString()));
+}
+
+void State::DestroyStream(uint32_t number) {
+  const StreamHandle gone = work_.stream(number);
+  if (gone == nullptr || is_inside()) return;
+  Expect(work_.DestroyStream(number));
+  for (LiveBlock& block : shadow_.blocks()) {
+    if (block.stream == gone) block.stream = nullptr;
+  }
+}
+
+void State::OpenScope(uint32_t streams) {
+  constexpr size_t kMostScopes = 3;
+  if (!setting_.may_use_scopes() || scopes_.size() == kMostScopes) return;
+  OpenedScope opened;
+  opened.streams = streams % (1u << work_.stream_count());
+  std::vector<StreamHandle> handles;
+  for (uint32_t i = 0; i < work_.stream_count(); ++i) {
+    if ((opened.streams >> i & 1) != 0) handles.push_back(work_.stream(i));
+  }
+  opened.scope = absl::make_unique<LaunchScope>(
+      *pool_, absl::Span<const StreamHandle>(handles));
+  scopes_.push_back(std::move(opened));
+}
+
+void State::CloseScope(uint32_t number) {
+  if (scopes_.empty()) return;
+  const size_t index = number % scopes_.size();
+  scopes_.erase(scopes_.begin() + static_cast<std::ptrdiff_t>(index));
+}
+
+void State::SynchronizeUnscoped() {
+  if (!has_unscoped_work_) return;
+  Expect(work_.SynchronizeAll());
+  has_unscoped_work_ = false;
+}
+
+void State::CheckContents() {
+  if (setting_.storage == CpuStorage::kGhost) {
+    Expect(work_.SynchronizeAll());
+    Expect(work_.Reach(shadow_.Contents()));
+    Expect(work_.SynchronizeAll());
+    return;
+  }
+  Expect(work_.SynchronizeAll());
+  for (const LiveBlock& block : shadow_.blocks()) damage_.Check(block.content);
+}
+
+void State::CheckGenerations(bool may_have_moved) {
+  bool has_moved = false;
+  for (LiveBlock& block : shadow_.blocks()) {
+    const absl::StatusOr<uint64_t> now = pool_->Generation(block.content.ptr);
+    if (!now.ok()) return Fail(now.status().ToString());
+    Expect(*now >= block.generation, "I8: a generation went back");
+    if (*now != block.generation) has_moved = true;
+    block.generation = *now;
+  }
+  Expect(may_have_moved || !has_moved,
+         "a generation grew, though nothing was moved");
+}
+
+void State::AfterOperation(bool thorough) {
+  if (!failure_.empty()) return;
+  if (setting_.settled) Expect(work_.SynchronizeAll());
+  if (is_fault_ordered_ && !is_fault_new_) {
+    if (was_faulted()) {
+      ++counts_.faults;
+      is_gate_in_doubt_ = true;
+      thorough = true;
+    }
+    faults_.Reset();
+    is_fault_ordered_ = false;
+  }
+  is_fault_new_ = false;
+  const PoolStats stats = pool_->GetStats();
+  Expect(shadow_.CheckFigures(stats));
+  ++counts_.operations;
+  counts_.allocations = stats.allocations;
+  counts_.failed_allocations = stats.failed_allocations;
+  counts_.refused_frees = stats.refused_frees;
+  counts_.passes = stats.compaction_passes;
+  counts_.granules_moved = stats.granules_moved;
+  counts_.handles_released = stats.handles_released;
+  counts_.scope_tokens = stats.scope_tokens;
+  if (stats.pending_free_bytes > 0) ++counts_.pending_seen;
+  if (stats.used_bytes == stats.capacity_bytes) ++counts_.exhausted_seen;
+  const PoolUsage usage = pool_->GetUsage();
+  Expect(usage.live_bytes == stats.live_bytes &&
+             usage.used_bytes == stats.used_bytes &&
+             usage.held_bytes == stats.held_bytes &&
+             usage.mapped_vgs == stats.mapped_vgs &&
+             usage.compaction_passes == stats.compaction_passes &&
+             usage.granules_moved == stats.granules_moved,
+         "GetUsage and GetStats differ");
+  const bool has_moved = stats.granules_moved != granules_moved_;
+  granules_moved_ = stats.granules_moved;
+  if (has_moved || thorough) {
+    const bool is_fault_waiting = is_fault_ordered_;
+    // Reads of the driver's own view are no calls of an operation.
+    if (!is_fault_waiting) Expect(pool_->CheckInvariants());
+    CheckGenerations(has_moved);
+    CheckContents();
+  }
+  if (!cpu_->loss().empty()) Fail("the device is lost");
+  const std::string damage = damage_.text();
+  if (!damage.empty()) Fail(damage);
+}
+
+void State::Drain() {
+  if (!failure_.empty()) return;
+  faults_.Reset();
+  scopes_.clear();
+  while (!shadow_.blocks().empty() && failure_.empty()) {
+    LiveBlock& last = shadow_.blocks().back();
+    Free(&last, last.stream);
+  }
+  Expect(work_.SynchronizeAll());
+  const absl::StatusOr<uint64_t> released = pool_->Trim();
+  if (!released.ok()) return Fail(released.status().ToString());
+  AfterOperation(/*thorough=*/true);
+  if (!failure_.empty()) return;
+  const PoolStats stats = pool_->GetStats();
+  Expect(stats.live_bytes == 0 && stats.used_bytes == 0 &&
+             stats.held_bytes == 0 && stats.pending_free_bytes == 0 &&
+             stats.mapped_vgs == 0,
+         absl::StrCat("the pool is not empty in the end:\n", stats.ToString()));
+  pool_.reset();
+  Expect(ledger_.empty(),
+         absl::StrCat("the pool left behind: ", ledger_.Describe()));
+  size_t free_bytes = 0;
+  size_t total_bytes = 0;
+  const DriverResult result = cpu_->MemGetInfo(&free_bytes, &total_bytes);
+  Expect(result == DriverResult::kSuccess && free_bytes == total_bytes,
+         absl::StrCat("the device has ", total_bytes - free_bytes,
+                      " bytes less than before"));
+}
+
+}  // namespace firn::testing::property
