@@ -1,64 +1,163 @@
 // Copyright 2026 The firn Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the pool's calls cost on the host, on a ghost device: no contents and
-// no driver time, only the pool's own work.
+// What the calls of one thread cost on the host.
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <random>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "bench/core/ghost_pool.h"
 #include "benchmark/benchmark.h"
 #include "firn/core/pool.h"
 #include "firn/core/pool_options.h"
-#include "firn/vmm/cpu/cpu_driver.h"
 
 namespace firn {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kCapacityBytes = uint64_t{8} << 30;
+constexpr uint64_t kBlockBytes = 4 * kKiB;
 
-absl::StatusOr<std::unique_ptr<Pool>> MakeGhostPool() {
-  CpuDriverOptions driver_options;
-  driver_options.storage = CpuStorage::kGhost;
-  driver_options.device_bytes = kCapacityBytes + 2 * kMiB;
-  absl::StatusOr<std::unique_ptr<CpuDriver>> driver =
-      CpuDriver::Create(std::move(driver_options));
-  if (!driver.ok()) return driver.status();
-  PoolOptions options;
-  options.driver = *std::move(driver);
-  options.capacity_bytes = kCapacityBytes;
-  return Pool::Create(std::move(options));
-}
+// --- One block, allocated and freed again ---
 
-// One iteration: a block is allocated and freed again, its memory still mapped.
-void AllocateAndFree(benchmark::State& state, uint64_t bytes) {
-  absl::StatusOr<std::unique_ptr<Pool>> pool = MakeGhostPool();
-  if (!pool.ok()) {
-    state.SkipWithError(pool.status().ToString().c_str());
-    return;
-  }
+void Pair(benchmark::State& state, uint64_t bytes) {
+  const absl::StatusOr<std::unique_ptr<Pool>> pool =
+      MakeGhostPool(kCapacityBytes);
+  if (!pool.ok()) return SkipWith(&state, pool.status());
   for (auto _ : state) {
-    absl::StatusOr<void*> block = (*pool)->Allocate(bytes);
-    if (!block.ok() || !(*pool)->Free(*block).ok()) {
+    if (!AllocateAndFree(pool->get(), bytes)) {
       state.SkipWithError("an allocation or its free failed");
       return;
     }
   }
 }
 
-void BM_Pool_SmallPair(benchmark::State& state) {
-  AllocateAndFree(state, 1024);
-}
+void BM_Pool_SmallPair(benchmark::State& state) { Pair(state, kBlockBytes); }
 BENCHMARK(BM_Pool_SmallPair);
 
-void BM_Pool_8MiBPair(benchmark::State& state) {
-  AllocateAndFree(state, 8 * kMiB);
-}
+void BM_Pool_8MiBPair(benchmark::State& state) { Pair(state, 8 * kMiB); }
 BENCHMARK(BM_Pool_8MiBPair);
+
+// The same as SmallPair on a stream other than the default one.
+void BM_Pool_NamedStreamPair(benchmark::State& state) {
+  std::shared_ptr<Driver> driver;
+  const absl::StatusOr<std::unique_ptr<Pool>> pool =
+      MakeGhostPool(kCapacityBytes, &driver);
+  if (!pool.ok()) return SkipWith(&state, pool.status());
+  AllocateOptions options;
+  if (driver->StreamCreate(&options.stream, kStreamNonBlocking) !=
+      DriverResult::kSuccess) {
+    state.SkipWithError("cannot make a stream");
+    return;
+  }
+  for (auto _ : state) {
+    const absl::StatusOr<void*> block = (*pool)->Allocate(kBlockBytes, options);
+    if (!block.ok() || !(*pool)->Free(*block, options.stream).ok()) {
+      state.SkipWithError("an allocation or its free failed");
+      return;
+    }
+  }
+}
+BENCHMARK(BM_Pool_NamedStreamPair);
+
+// --- Among live blocks ---
+
+// From 512 bytes to 64 KiB, as many of one octave as of the next.
+uint64_t DrawBytes(std::mt19937_64* random) {
+  std::uniform_real_distribution<double> octaves(9, 16);
+  return static_cast<uint64_t>(std::exp2(octaves(*random)));
+}
+
+// One iteration is one operation: by turns a random one of 10,000 live blocks
+// is freed, and one of random size allocated. What is random was drawn before.
+void BM_Pool_SmallRandom(benchmark::State& state) {
+  constexpr size_t kLive = 10'000;
+  constexpr size_t kDraws = size_t{1} << 16;
+  struct Draw {
+    uint32_t index = 0;
+    uint32_t bytes = 0;
+  };
+  std::mt19937_64 random(1);
+  std::vector<Draw> draws(kDraws);
+  for (Draw& draw : draws) {
+    draw.index = static_cast<uint32_t>(random() % kLive);
+    draw.bytes = static_cast<uint32_t>(DrawBytes(&random));
+  }
+  const absl::StatusOr<std::unique_ptr<Pool>> pool =
+      MakeGhostPool(kCapacityBytes);
+  if (!pool.ok()) return SkipWith(&state, pool.status());
+  std::vector<void*> live;
+  for (size_t i = 0; i < kLive; ++i) {
+    const absl::StatusOr<void*> block = (*pool)->Allocate(DrawBytes(&random));
+    if (!block.ok()) return SkipWith(&state, block.status());
+    live.push_back(*block);
+  }
+  size_t step = 0;
+  bool is_free = true;
+  for (auto _ : state) {
+    const Draw& draw = draws[step % kDraws];
+    if (is_free) {
+      if (!(*pool)->Free(live[draw.index]).ok()) {
+        state.SkipWithError("a free failed");
+        return;
+      }
+    } else {
+      const absl::StatusOr<void*> block = (*pool)->Allocate(draw.bytes);
+      if (!block.ok()) return SkipWith(&state, block.status());
+      live[draw.index] = *block;
+      ++step;
+    }
+    is_free = !is_free;
+  }
+}
+BENCHMARK(BM_Pool_SmallRandom);
+
+// One iteration: one of `live_blocks` is freed and one of the same size
+// allocated. The order of the blocks is random; the list of them is walked in
+// order, so that what is measured is not the list.
+void PairAtLive(benchmark::State& state, size_t live_blocks) {
+  const absl::StatusOr<std::unique_ptr<Pool>> pool =
+      MakeGhostPool(kCapacityBytes);
+  if (!pool.ok()) return SkipWith(&state, pool.status());
+  std::vector<void*> live;
+  live.reserve(live_blocks);
+  for (size_t i = 0; i < live_blocks; ++i) {
+    const absl::StatusOr<void*> block = (*pool)->Allocate(kBlockBytes);
+    if (!block.ok()) return SkipWith(&state, block.status());
+    live.push_back(*block);
+  }
+  std::shuffle(live.begin(), live.end(), std::mt19937_64(1));
+  size_t i = 0;
+  for (auto _ : state) {
+    if (!(*pool)->Free(live[i]).ok()) {
+      state.SkipWithError("a free failed");
+      return;
+    }
+    const absl::StatusOr<void*> block = (*pool)->Allocate(kBlockBytes);
+    if (!block.ok()) return SkipWith(&state, block.status());
+    live[i] = *block;
+    if (++i == live_blocks) i = 0;
+  }
+}
+
+void BM_Pool_PairAtLive_1000(benchmark::State& state) {
+  PairAtLive(state, 1000);
+}
+BENCHMARK(BM_Pool_PairAtLive_1000);
+
+void BM_Pool_PairAtLive_1000000(benchmark::State& state) {
+  PairAtLive(state, 1'000'000);
+}
+BENCHMARK(BM_Pool_PairAtLive_1000000);
+
+// --- Compaction ---
 
 // Blocks of mixed sizes, seven in eight of which are freed again.
 absl::Status Scatter(Pool* pool, std::vector<void*>* survivors) {
@@ -83,7 +182,7 @@ void BM_Pool_CompactMixed(benchmark::State& state) {
   uint64_t recovered_granules = 0;
   for (auto _ : state) {
     state.PauseTiming();
-    absl::StatusOr<std::unique_ptr<Pool>> pool = MakeGhostPool();
+    absl::StatusOr<std::unique_ptr<Pool>> pool = MakeGhostPool(kCapacityBytes);
     std::vector<void*> survivors;
     if (!pool.ok() || !Scatter(pool->get(), &survivors).ok()) {
       state.SkipWithError("cannot set up a scattered pool");

@@ -36,7 +36,7 @@ struct SlotContents {
   uint32_t epoch = 0;            // below 2^kEpochBits
 };
 
-inline constexpr int kEpochBits = 23;
+inline constexpr int kEpochBits = 22;
 using SlotCell = std::atomic<uint64_t>;
 constexpr uint64_t PackSlot(const SlotContents& contents) {
   return contents.requested_bytes << 27 | uint64_t{contents.epoch} << 4 |
@@ -70,7 +70,7 @@ inline std::optional<SlotContents> ChangeState(SlotCell* cell, BlockState from,
 struct SlotGrid {
   uint32_t size_class = 0;  // below 2^8
   uint32_t lo_quanta = 0;   // below 2^18
-  uint32_t slots = 0;       // below 2^15
+  uint32_t slots = 0;       // below 2^16
   uint32_t epoch = 0;       // chosen by the directory
 };
 
@@ -129,7 +129,7 @@ class SlotDirectory {
   static constexpr int kReciprocalBits = 40;
   static constexpr int kClassBits = 8;
   static constexpr int kLoBits = 18;
-  static constexpr int kSlotsBits = 15;
+  static constexpr int kSlotsBits = 16;
   static_assert(kClassBits + kLoBits + kSlotsBits + kEpochBits == 64);
 
   struct Divisor {
