@@ -23,6 +23,9 @@ LowerBounds ComputeLowerBounds(const Snapshot& snapshot) {
       --change[extent.hi];
     }
   }
+  for (const SnapshotGranule& granule : snapshot.granules) {
+    if (snapshot.IsPinned(granule)) ++bounds.by_pins;
+  }
   int32_t depth = 0;
   int32_t deepest = 0;
   for (const int32_t difference : change) {
@@ -36,6 +39,7 @@ LowerBounds ComputeLowerBounds(const Snapshot& snapshot) {
   bounds.by_bytes += snapshot.full_granules;
   bounds.by_depth += snapshot.full_granules;
   bounds.by_large += snapshot.full_granules;
+  bounds.by_pins += snapshot.full_granules;
   return bounds;
 }
 

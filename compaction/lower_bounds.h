@@ -7,6 +7,7 @@
 #ifndef FIRN_COMPACTION_LOWER_BOUNDS_H_
 #define FIRN_COMPACTION_LOWER_BOUNDS_H_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "firn/compaction/snapshot.h"
@@ -21,10 +22,13 @@ struct LowerBounds {
   uint32_t by_depth = 0;
   // Virtual granules live in more than half of the granule: likewise.
   uint32_t by_large = 0;
+  // Granules with something pinned: each stays, whatever comes beside it. In
+  // the other bounds pinned virtual granules count like all others, as moving
+  // less never needs fewer granules.
+  uint32_t by_pins = 0;
 
   uint32_t max() const {
-    const uint32_t larger = by_bytes > by_depth ? by_bytes : by_depth;
-    return larger > by_large ? larger : by_large;
+    return std::max({by_bytes, by_depth, by_large, by_pins});
   }
 };
 

@@ -69,10 +69,17 @@ class Planner {
         limits_(limits),
         coarse_(snapshot.quanta_per_granule),
         exact_(snapshot.granules.size()) {
-    // Fullest first; ties by position, so that the plan is deterministic.
+    // Those that stay in any case, then the others; of each kind the fullest
+    // first, ties by position, so that the plan is deterministic.
     std::vector<uint32_t> order(snapshot.granules.size());
     std::iota(order.begin(), order.end(), 0u);
+    std::vector<bool> is_pinned(order.size());
+    for (const uint32_t index : order) {
+      is_pinned[index] = snapshot.IsPinned(snapshot.granules[index]);
+      if (is_pinned[index]) ++plan_.pinned_granules;
+    }
     std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+      if (is_pinned[a] != is_pinned[b]) return bool{is_pinned[a]};
       const uint32_t live_a = snapshot.granules[a].live_quanta;
       const uint32_t live_b = snapshot.granules[b].live_quanta;
       return live_a != live_b ? live_a > live_b : a < b;
@@ -101,7 +108,9 @@ class Planner {
 
   Plan Run() {
     uint32_t failures_in_row = 0;
-    for (size_t rank = hosts_.size(); rank-- > 1;) {
+    // The lowest rank has no host below it, and what is pinned stays.
+    const size_t lowest = std::max<size_t>(1, plan_.pinned_granules);
+    for (size_t rank = hosts_.size(); rank-- > lowest;) {
       if (plan_.emptied_granules >= limits_.wanted_granules) break;
       if (failures_in_row >= limits_.max_failures_in_row) break;
       // What took something in is fuller than it was when the order was made.
@@ -164,6 +173,11 @@ class Planner {
     OffsetInterval interval;
     uint32_t live_quanta = 0;  // of the virtual granules in the way
   };
+  // Neighbouring ranks.
+  struct Ranks {
+    size_t begin = 0;
+    size_t end = 0;
+  };
 
   bool TouchesInterval(uint32_t vg, OffsetInterval interval) const {
     for (const OffsetInterval& extent :
@@ -175,8 +189,8 @@ class Planner {
 
   // The interval of the granule that the fewest live quanta are in the way of.
   // A best one begins behind an extent or ends before one, so only those are
-  // looked at. False if something is in the way everywhere that cannot all
-  // leave: then more would be moved than is gained.
+  // looked at. False if something is in the way everywhere that is
+  // pinned, or more than is gained.
   bool FindCheapestSite(uint32_t quanta, uint32_t alignment_quanta,
                         HoleSite* site) {
     const SnapshotGranule& granule =
@@ -201,9 +215,10 @@ class Planner {
       uint32_t live_quanta = 0;
       for (uint32_t vg = granule.first_vg;
            vg < granule.first_vg + granule.vg_count; ++vg) {
-        if (TouchesInterval(vg, interval)) {
-          live_quanta += snapshot_.vgs[vg].live_quanta;
-        }
+        if (!TouchesInterval(vg, interval)) continue;
+        live_quanta += snapshot_.vgs[vg].is_pinned
+                           ? snapshot_.quanta_per_granule
+                           : snapshot_.vgs[vg].live_quanta;
       }
       if (live_quanta >= quanta ||
           (found && live_quanta >= site->live_quanta)) {
@@ -257,13 +272,26 @@ class Planner {
     return true;
   }
 
-  // The rank of the fullest host that can take `vg`; `end_rank` if none.
+  // The rank of the fullest host that can take `vg`, of the pinned ones if one
+  // can; `end_rank` if none.
   size_t FindHost(uint32_t vg, size_t source_rank, size_t end_rank) {
+    const size_t pinned_end = std::min<size_t>(plan_.pinned_granules, end_rank);
+    Ranks ranks;
+    ranks.end = pinned_end;
+    const size_t rank = FindHostIn(vg, source_rank, ranks);
+    if (rank < pinned_end) return rank;
+    ranks.begin = pinned_end;
+    ranks.end = end_rank;
+    return FindHostIn(vg, source_rank, ranks);
+  }
+
+  // Of ranks that are ordered by fullness; their end if none of them.
+  size_t FindHostIn(uint32_t vg, size_t source_rank, Ranks ranks) {
     const auto extents = snapshot_.ExtentsOf(snapshot_.vgs[vg]);
     const uint64_t touched = coarse_.Touched(extents);
     const uint64_t covered = coarse_.Covered(extents);
-    for (size_t rank = FirstWithRoomFor(snapshot_.vgs[vg].live_quanta);
-         rank < end_rank; ++rank) {
+    for (size_t rank = FirstWithRoomFor(snapshot_.vgs[vg].live_quanta, ranks);
+         rank < ranks.end; ++rank) {
       const CoarseMasks& masks = masks_[rank];
       // Where one side covers a bit, the other may not touch it.
       if ((masks.covered & touched) != 0 || (masks.touched & covered) != 0) {
@@ -279,14 +307,16 @@ class Planner {
       }
       return rank;
     }
-    return end_rank;
+    return ranks.end;
   }
 
-  // The first rank whose granule had so many quanta free in the snapshot.
-  size_t FirstWithRoomFor(uint32_t quanta) const {
+  // The first of the ranks whose granule had so many quanta free in the
+  // snapshot.
+  size_t FirstWithRoomFor(uint32_t quanta, Ranks ranks) const {
     const uint32_t most_live = snapshot_.quanta_per_granule - quanta;
     const auto first = std::partition_point(
-        hosts_.begin(), hosts_.end(),
+        hosts_.begin() + static_cast<std::ptrdiff_t>(ranks.begin),
+        hosts_.begin() + static_cast<std::ptrdiff_t>(ranks.end),
         [&](const Host& host) { return host.live_quanta > most_live; });
     return static_cast<size_t>(first - hosts_.begin());
   }
@@ -344,7 +374,7 @@ class Planner {
   const Snapshot& snapshot_;
   const PlanLimits limits_;
   const CoarseMask coarse_;
-  std::vector<Host> hosts_;            // fullest first
+  std::vector<Host> hosts_;            // pinned first, of either fullest first
   std::vector<CoarseMasks> masks_;     // by rank
   std::vector<uint64_t> free_before_;  // free quanta of lower ranks, by rank
   std::vector<Occupancy> exact_;       // by index into Snapshot::granules

@@ -46,6 +46,8 @@ struct Plan {
   uint64_t copied_quanta = 0;
   // Sources of which some virtual granule fitted nowhere.
   uint32_t rejected_sources = 0;
+  // Granules with something pinned: never sources.
+  uint32_t pinned_granules = 0;
   // A limit other than `wanted_granules` ended the plan.
   bool limited = false;
 };
@@ -53,7 +55,8 @@ struct Plan {
 // Sparsest granule first; each of its virtual granules, largest first, goes to
 // the fullest granule in which all of its live extents are free; a source
 // whose virtual granules do not all fit is left alone. Hosts are never emptier
-// than the source.
+// than the source; but for granules with something pinned, which stay in any
+// case: they are no sources, and the first choice as hosts of all the others.
 //
 // With windows that are aligned equal stripes this frees m granules with the
 // fewest bytes copied, for every m; in general it is a greedy colouring.
@@ -64,7 +67,8 @@ Plan MakePlan(const Snapshot& snapshot, const PlanLimits& limits);
 // other granules. For a block that fits nowhere although as much is free: where
 // no whole granule can be emptied, part of one often can. The cheapest
 // candidates are tried; the plan has no moves if none works. Holes that exist
-// already are passed over: the caller could not use them.
+// already are passed over: the caller could not use them. What is pinned is
+// never moved; what lies beside it may be.
 Plan MakeHolePlan(const Snapshot& snapshot, uint32_t quanta,
                   uint32_t alignment_quanta, const PlanLimits& limits);
 

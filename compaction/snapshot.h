@@ -22,6 +22,8 @@ struct SnapshotVg {
   // Its live extents: Snapshot::extents[first_extent, first_extent + count).
   uint32_t first_extent = 0;
   uint32_t extent_count = 0;
+  // A block of it is pinned: it stays where it is.
+  bool is_pinned = false;
 };
 
 // A partly filled granule and the live virtual granules mapped to it.
@@ -48,6 +50,13 @@ struct Snapshot {
 
   absl::Span<const SnapshotVg> VgsOf(const SnapshotGranule& granule) const {
     return absl::MakeConstSpan(vgs).subspan(granule.first_vg, granule.vg_count);
+  }
+  // Whether something on the granule is pinned: it cannot be emptied.
+  bool IsPinned(const SnapshotGranule& granule) const {
+    for (const SnapshotVg& vg : VgsOf(granule)) {
+      if (vg.is_pinned) return true;
+    }
+    return false;
   }
   absl::Span<const OffsetInterval> ExtentsOf(const SnapshotVg& vg) const {
     return absl::MakeConstSpan(extents).subspan(vg.first_extent,

@@ -3,6 +3,10 @@
 
 #include "firn/core/any_impl.h"
 
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "firn/core/move_hook_list.h"
 #include "firn/vmm/launch_gate.h"
 
 namespace firn {
@@ -16,6 +20,28 @@ void Pool::AnyImpl::AddGateStats(const LaunchGate& gate, PoolStats* stats) {
   stats->scope_tokens = figures.tokens_written;
   stats->device_waits = figures.device_waits;
   stats->unscoped_reports = figures.unscoped_reports;
+}
+
+absl::StatusOr<MoveHookRegistration> Pool::AnyImpl::Register(
+    MoveHook hook, const std::shared_ptr<MoveHookList>& hooks) {
+  if (!hook.before_move && !hook.after_move) {
+    return absl::InvalidArgumentError(
+        "hook: both before_move and after_move are empty; set one");
+  }
+  return MoveHookRegistration(hooks, hooks->Add(std::move(hook)));
+}
+
+absl::Status Pool::AnyImpl::PinnedError(const void* ptr,
+                                        const std::string& reasons) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "ptr: the block at 0x", absl::Hex(reinterpret_cast<uintptr_t>(ptr)),
+      " is pinned: ", reasons));
+}
+
+absl::Status Pool::AnyImpl::CheckReason(absl::string_view reason) {
+  if (!reason.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "reason: empty; say for whom the block is pinned");
 }
 
 }  // namespace firn

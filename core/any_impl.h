@@ -8,12 +8,21 @@
 #define FIRN_CORE_ANY_IMPL_H_
 
 #include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "firn/core/move_hooks.h"
+#include "firn/core/pin.h"
 #include "firn/core/pool.h"
+#include "firn/core/tags.h"
 
 namespace firn {
+
+class MoveHookList;
 
 // Each method does what the one of Pool promises that has its name, but for
 // what is the same everywhere and done by Pool itself: refusing passes where
@@ -32,6 +41,11 @@ class Pool::AnyImpl {
   virtual absl::StatusOr<CompactionReport> Compact(
       const CompactOptions& options) = 0;
   virtual absl::StatusOr<uint64_t> Trim(uint64_t keep_bytes) = 0;
+  virtual absl::StatusOr<Pin> PinBlock(const void* ptr,
+                                       absl::string_view reason) = 0;
+  virtual absl::StatusOr<MoveHookRegistration> AddMoveHook(MoveHook hook) = 0;
+  virtual absl::StatusOr<Tag> RegisterTag(absl::string_view name) = 0;
+  virtual std::vector<TagStats> GetTagStats() const = 0;
   // May tidy up first.
   virtual PoolStats GetStats() = 0;
   virtual PoolUsage GetUsage() const = 0;
@@ -42,6 +56,12 @@ class Pool::AnyImpl {
  protected:
   // What the gate of the pool's scopes has counted.
   static void AddGateStats(const LaunchGate& gate, PoolStats* stats);
+  static absl::StatusOr<MoveHookRegistration> Register(
+      MoveHook hook, const std::shared_ptr<MoveHookList>& hooks);
+  // Why a block that is pinned for these reasons is not freed.
+  static absl::Status PinnedError(const void* ptr, const std::string& reasons);
+  // A pin needs a reason.
+  static absl::Status CheckReason(absl::string_view reason);
 };
 
 }  // namespace firn

@@ -3,6 +3,8 @@
 
 #include "firn/core/compactor.h"
 
+#include <algorithm>
+
 #include "absl/time/clock.h"
 
 namespace firn {
@@ -18,24 +20,28 @@ constexpr uint32_t kCrowdedMappings = 32;
 }  // namespace
 
 Compactor::Compactor(Backing* backing, WindowAllocator* windows,
-                     Relocator* relocator)
+                     Relocator* relocator, const PinnedBlocks* pins,
+                     MoveObserver* observer)
     : backing_(backing),
       books_(&backing->books()),
       windows_(windows),
-      relocator_(relocator) {}
+      pins_(pins),
+      observer_(observer),
+      batch_(backing, windows, relocator, pins, observer) {}
 
-void Compactor::FillSnapshot() {
-  snapshot_.quanta_per_granule = books_->quanta_per_granule();
-  snapshot_.full_granules = books_->full_granules();
-  snapshot_.granules.clear();
-  snapshot_.vgs.clear();
-  snapshot_.extents.clear();
+void Compactor::FillSnapshot(Snapshot* snapshot) const {
+  snapshot->quanta_per_granule = books_->quanta_per_granule();
+  snapshot->full_granules = books_->full_granules();
+  snapshot->granules.clear();
+  snapshot->vgs.clear();
+  snapshot->extents.clear();
+  const std::vector<VgIndex> pinned = pins_->PinnedVgs();
   for (uint32_t i = 0; i < books_->granule_limit(); ++i) {
     const GranuleRecord& record = books_->granule(GranuleId(i));
     // What was lost can neither be read nor moved.
     if (record.live_quanta > 0 && record.frozen &&
         books_->vg(record.first).role != VgRole::kInterior) {
-      ++snapshot_.full_granules;
+      ++snapshot->full_granules;
       continue;
     }
     if (record.live_quanta == 0 ||
@@ -45,69 +51,37 @@ void Compactor::FillSnapshot() {
     SnapshotGranule granule;
     granule.granule = GranuleId(i);
     granule.live_quanta = record.live_quanta;
-    granule.first_vg = static_cast<uint32_t>(snapshot_.vgs.size());
+    granule.first_vg = static_cast<uint32_t>(snapshot->vgs.size());
     granule.mappings = record.mappings;
     for (VgIndex at = record.first; !at.is_none(); at = books_->vg(at).next) {
       const VgRecord& vg = books_->vg(at);
       if (vg.role == VgRole::kSpare) continue;
       SnapshotVg entry;
       entry.vg = at;
-      entry.first_extent = static_cast<uint32_t>(snapshot_.extents.size());
+      entry.is_pinned = std::binary_search(pinned.begin(), pinned.end(), at);
+      entry.first_extent = static_cast<uint32_t>(snapshot->extents.size());
       if (vg.role == VgRole::kWindow) {
-        windows_->AppendLiveExtents(vg.owner, &snapshot_.extents);
+        windows_->AppendLiveExtents(vg.owner, &snapshot->extents);
       } else {
-        snapshot_.extents.push_back(vg.window);
+        snapshot->extents.push_back(vg.window);
       }
       entry.extent_count =
-          static_cast<uint32_t>(snapshot_.extents.size()) - entry.first_extent;
-      for (const OffsetInterval& extent : snapshot_.ExtentsOf(entry)) {
+          static_cast<uint32_t>(snapshot->extents.size()) - entry.first_extent;
+      for (const OffsetInterval& extent : snapshot->ExtentsOf(entry)) {
         entry.live_quanta += extent.quanta();
       }
-      snapshot_.vgs.push_back(entry);
+      snapshot->vgs.push_back(entry);
     }
     granule.vg_count =
-        static_cast<uint32_t>(snapshot_.vgs.size()) - granule.first_vg;
-    snapshot_.granules.push_back(granule);
+        static_cast<uint32_t>(snapshot->vgs.size()) - granule.first_vg;
+    snapshot->granules.push_back(granule);
   }
 }
 
 LowerBounds Compactor::ComputeBounds() {
-  FillSnapshot();
-  return ComputeLowerBounds(snapshot_);
-}
-
-VgIndex Compactor::AnyVgOf(GranuleId granule) const {
-  return books_->granule(granule).first;
-}
-
-absl::Status Compactor::RelocateAndPublish(const Plan& plan, size_t begin,
-                                           size_t end) {
-  relocations_.clear();
-  for (size_t i = begin; i < end; ++i) {
-    const PlannedMove& move = plan.moves[i];
-    const SnapshotVg& vg = snapshot_.vgs[move.vg];
-    Relocation relocation;
-    relocation.vg = vg.vg;
-    relocation.to = snapshot_.granules[move.to].granule;
-    relocation.through = AnyVgOf(relocation.to);
-    relocation.extents = snapshot_.ExtentsOf(vg);
-    relocations_.push_back(relocation);
-  }
-  const absl::Status status = relocator_->Relocate(relocations_);
-  if (!status.ok()) return status;
-  for (size_t i = begin; i < end; ++i) {
-    const PlannedMove& move = plan.moves[i];
-    const Relocation& done = relocations_[i - begin];
-    const VgRecord& record = books_->vg(done.vg);
-    const GranuleId from = record.granule;
-    if (record.role == VgRole::kWindow) windows_->PrepareMove(record.owner);
-    books_->Move(done.vg, done.to, done.extents.data(), done.extents.size());
-    windows_->UnblockAll(from);
-    const bool source_is_done =
-        i + 1 == plan.moves.size() || plan.moves[i + 1].from != move.from;
-    if (source_is_done) backing_->CacheIfUnmapped(from);
-  }
-  return absl::OkStatus();
+  // Not the one of a pass, which may be waiting for its hooks.
+  FillSnapshot(&bounds_snapshot_);
+  return ComputeLowerBounds(bounds_snapshot_);
 }
 
 absl::Status Compactor::Prepare(bool dry_run, CompactionReport* report) {
@@ -116,11 +90,19 @@ absl::Status Compactor::Prepare(bool dry_run, CompactionReport* report) {
         backing_->UnmapSpares(kCrowdedMappings);
     if (!unmapped.ok()) return unmapped.status();
   }
-  FillSnapshot();
+  FillSnapshot(&snapshot_);
   report->granules_before = books_->used_granules();
   report->granules_after = report->granules_before;
   report->lower_bound_granules = ComputeLowerBounds(snapshot_).max();
   return absl::OkStatus();
+}
+
+void Compactor::Count(const MoveBatch::Result& result,
+                      CompactionReport* report) {
+  report->moves += result.moves;
+  report->bytes_copied += QuantaToBytes(result.quanta);
+  report->vetoed_sources += result.vetoed_sources;
+  report->rejected_sources += result.changed_sources;
 }
 
 absl::Status Compactor::OpenHole(uint32_t quanta, uint32_t alignment_quanta,
@@ -131,10 +113,14 @@ absl::Status Compactor::OpenHole(uint32_t quanta, uint32_t alignment_quanta,
   PlanLimits limits;
   limits.max_mappings_per_granule = books_->max_mappings();
   const Plan plan = MakeHolePlan(snapshot_, quanta, alignment_quanta, limits);
-  status = RelocateAndPublish(plan, 0, plan.moves.size());
+  report->pinned_granules = plan.pinned_granules;
+  MoveBatch::Kind kind;
+  kind.empties_sources = false;
+  kind.is_announced = observer_->has_hooks();
+  MoveBatch::Result result;
+  status = batch_.Run(snapshot_, plan.moves, kind, &result);
+  Count(result, report);
   if (!status.ok()) return status;
-  report->moves = plan.moves.size();
-  report->bytes_copied = QuantaToBytes(plan.copied_quanta);
   report->granules_after = books_->used_granules();
   report->granules_recovered = report->granules_before - report->granules_after;
   report->duration = absl::Now() - start;
@@ -158,31 +144,37 @@ absl::Status Compactor::Run(const CompactOptions& options,
   }
   const Plan plan = MakePlan(snapshot_, limits);
   report->rejected_sources = plan.rejected_sources;
+  report->pinned_granules = plan.pinned_granules;
   report->budget_exhausted = plan.limited;
 
+  MoveBatch::Kind kind;
+  kind.is_announced = observer_->has_hooks();
   size_t begin = 0;
   while (begin < plan.moves.size()) {
     if (absl::Now() - start > options.max_duration) {
       report->budget_exhausted = true;
       break;
     }
-    uint64_t sources = 0;
-    uint64_t quanta = 0;
+    MoveBatch::Result result;
     size_t end = begin;
     while (end < plan.moves.size() && end - begin < kMovesPerBatch) {
       const uint32_t from = plan.moves[end].from;
-      ++sources;
+      if (options.dry_run) ++result.sources;
       for (; end < plan.moves.size() && plan.moves[end].from == from; ++end) {
-        quanta += snapshot_.vgs[plan.moves[end].vg].live_quanta;
+        if (!options.dry_run) continue;
+        ++result.moves;
+        result.quanta += snapshot_.vgs[plan.moves[end].vg].live_quanta;
       }
     }
     if (!options.dry_run) {
-      status = RelocateAndPublish(plan, begin, end);
-      if (!status.ok()) break;
+      status = batch_.Run(
+          snapshot_,
+          absl::MakeConstSpan(plan.moves).subspan(begin, end - begin), kind,
+          &result);
     }
-    report->granules_recovered += sources;
-    report->moves += end - begin;
-    report->bytes_copied += QuantaToBytes(quanta);
+    report->granules_recovered += result.sources;
+    Count(result, report);
+    if (!status.ok()) break;
     begin = end;
   }
   report->granules_after = report->granules_before - report->granules_recovered;

@@ -15,6 +15,8 @@
 #include "firn/compaction/planner.h"
 #include "firn/compaction/relocator.h"
 #include "firn/compaction/snapshot.h"
+#include "firn/core/move_batch.h"
+#include "firn/core/pinned_blocks.h"
 #include "firn/core/placement/backing.h"
 #include "firn/core/placement/large_allocator.h"
 #include "firn/core/placement/window_allocator.h"
@@ -27,11 +29,13 @@ namespace firn {
 class Compactor {
  public:
   // Owns none of its arguments, which must outlive it.
-  Compactor(Backing* backing, WindowAllocator* windows, Relocator* relocator);
+  Compactor(Backing* backing, WindowAllocator* windows, Relocator* relocator,
+            const PinnedBlocks* pins, MoveObserver* observer);
 
   // Runs a pass. The caller has proved that no work uses the pool's memory. On
   // an error the batches that were done stay done and are in `report`; the one
-  // that failed left no trace.
+  // that failed left no trace. The observer may let go of the lock between
+  // batches; one pass at a time.
   absl::Status Run(const CompactOptions& options, CompactionReport* report);
 
   // Opens a hole for a block of less than a granule, where one can be had by
@@ -46,16 +50,18 @@ class Compactor {
  private:
   // Frees crowded granules of spares, then looks.
   absl::Status Prepare(bool dry_run, CompactionReport* report);
-  void FillSnapshot();
-  absl::Status RelocateAndPublish(const Plan& plan, size_t begin, size_t end);
-  VgIndex AnyVgOf(GranuleId granule) const;
+  void FillSnapshot(Snapshot* snapshot) const;
+  static void Count(const MoveBatch::Result& result, CompactionReport* report);
 
   Backing* const backing_;
   GranuleBooks* const books_;
   WindowAllocator* const windows_;
-  Relocator* const relocator_;
-  Snapshot snapshot_;  // kept for its memory
-  std::vector<Relocation> relocations_;
+  const PinnedBlocks* const pins_;
+  MoveObserver* const observer_;
+  MoveBatch batch_;
+  // Kept for their memory.
+  Snapshot snapshot_;
+  Snapshot bounds_snapshot_;
 };
 
 }  // namespace firn

@@ -32,6 +32,9 @@ PoolStats Pool::FixedImpl::GetStats() {
   stats.cached_bytes = heap_.held_bytes() - heap_.used_bytes();
   stats.pending_free_bytes = free_queue_.pending_bytes();
   AddGateStats(gate_, &stats);
+  const PinnedBlocks::Totals pinned = pins_->totals();
+  stats.pinned_blocks = pinned.blocks;
+  stats.pinned_bytes = pinned.bytes;
   return stats;
 }
 
@@ -69,6 +72,38 @@ absl::Status Pool::FixedImpl::CheckInvariants() {
                      free_queue_.pending_bytes(), " pending"));
   }
   return absl::OkStatus();
+}
+
+// --- Pins, hooks and tags ---
+
+absl::StatusOr<Pin> Pool::FixedImpl::PinBlock(const void* ptr,
+                                              absl::string_view reason) {
+  const absl::Status has_reason = CheckReason(reason);
+  if (!has_reason.ok()) return has_reason;
+  MutexLock lock(&mutex_);
+  const absl::StatusOr<BlockNumber> block = FindBlock(ptr);
+  if (!block.ok()) return block.status();
+  PinnedBlock pinned;
+  pinned.key = *block;
+  pinned.bytes = heap_.RequestedBytes(*block);
+  const uint64_t id = pins_->Add(pinned, reason);
+  return Pin(pins_, id, const_cast<void*>(ptr));
+}
+
+absl::StatusOr<MoveHookRegistration> Pool::FixedImpl::AddMoveHook(
+    MoveHook hook) {
+  return Register(std::move(hook), hooks_);
+}
+
+absl::StatusOr<Tag> Pool::FixedImpl::RegisterTag(absl::string_view name) {
+  MutexLock lock(&mutex_);
+  return tags_.Register(name);
+}
+
+std::vector<TagStats> Pool::FixedImpl::GetTagStats() const {
+  MutexLock lock(&mutex_);
+  return tags_.Stats(stats_.live_bytes, stats_.live_allocations,
+                     stats_.allocations);
 }
 
 }  // namespace firn

@@ -70,6 +70,8 @@ Pool::FixedImpl::FixedImpl(PoolOptions options, std::string driver_reason,
       tracker_(std::move(tracker)),
       gate_({driver_}, tracker_.get(), GateOptions(options_)),
       streams_(driver_, tracker_.get(), [this] { return WaitForFreed(); }),
+      pins_(std::make_shared<PinnedBlocks>()),
+      hooks_(std::make_shared<MoveHookList>()),
       free_queue_(tracker_.get()) {}
 
 Pool::FixedImpl::~FixedImpl() {
@@ -104,6 +106,8 @@ absl::StatusOr<void*> Pool::FixedImpl::Allocate(
   const bool is_inside = gate_.ThisThreadIsInside();
   MutexLock lock(&mutex_);
   may_wait_ = !is_inside;
+  const absl::Status known = tags_.Check(options.tag);
+  if (!known.ok()) return known;
   absl::Status failure = streams_.Note(options.stream, gate_.was_used());
   if (failure.ok() && !free_queue_.empty()) failure = ReleasePending(false);
   if (failure.ok()) {
@@ -112,6 +116,7 @@ absl::StatusOr<void*> Pool::FixedImpl::Allocate(
       ++stats_.allocations;
       ++stats_.live_allocations;
       stats_.live_bytes += bytes;
+      if (options.tag != Tag::kUntagged) tags_.Add(*block, options.tag, bytes);
       NotePeaks();
       return reinterpret_cast<void*>(
           static_cast<uintptr_t>(heap_.AddressOf(*block)));
@@ -267,6 +272,7 @@ absl::Status Pool::FixedImpl::Free(void* ptr, StreamHandle stream) {
     ++stats_.refused_frees;
     return status;
   }
+  tags_.Remove(*block, bytes);
   ++stats_.frees;
   --stats_.live_allocations;
   stats_.live_bytes -= bytes;
@@ -275,6 +281,12 @@ absl::Status Pool::FixedImpl::Free(void* ptr, StreamHandle stream) {
 
 absl::Status Pool::FixedImpl::FreeLocked(BlockNumber block, uint64_t bytes,
                                          StreamHandle stream) {
+  const std::string pinned_by = pins_->ReasonsOf(block);
+  if (!pinned_by.empty()) {
+    return PinnedError(reinterpret_cast<const void*>(
+                           static_cast<uintptr_t>(heap_.AddressOf(block))),
+                       pinned_by);
+  }
   absl::Status status = streams_.Note(stream, gate_.was_used());
   // Earlier frees would have to be waited for, and may not: this one at least
   // gets a token.

@@ -18,9 +18,12 @@
 #include "absl/status/statusor.h"
 #include "firn/core/any_impl.h"
 #include "firn/core/free_queue.h"
+#include "firn/core/move_hook_list.h"
+#include "firn/core/pinned_blocks.h"
 #include "firn/core/placement/segment_heap.h"
 #include "firn/core/pool.h"
 #include "firn/core/seen_streams.h"
+#include "firn/core/tag_books.h"
 #include "firn/vmm/driver.h"
 #include "firn/vmm/launch_gate.h"
 #include "firn/vmm/mutex.h"
@@ -47,6 +50,16 @@ class Pool::FixedImpl final : public Pool::AnyImpl {
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Nothing is kept for a stream.
   absl::Status ReleaseStream(StreamHandle stream) override;
+  // Nothing moves, but a pinned block cannot be freed either.
+  absl::StatusOr<Pin> PinBlock(const void* ptr,
+                               absl::string_view reason) override
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Never called.
+  absl::StatusOr<MoveHookRegistration> AddMoveHook(MoveHook hook) override;
+  absl::StatusOr<Tag> RegisterTag(absl::string_view name) override
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  std::vector<TagStats> GetTagStats() const override
+      ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<CompactionReport> Compact(
       const CompactOptions& options) override;
   absl::StatusOr<uint64_t> Trim(uint64_t keep_bytes) override
@@ -114,6 +127,9 @@ class Pool::FixedImpl final : public Pool::AnyImpl {
   const std::unique_ptr<StreamTracker> tracker_;
   LaunchGate gate_;
   SeenStreams streams_;
+  // Shared with pins and registrations, which may outlive the pool.
+  const std::shared_ptr<PinnedBlocks> pins_;
+  const std::shared_ptr<MoveHookList> hooks_;
 
   // Guards everything below. The locks of the tracker and of the driver come
   // after it.
@@ -121,6 +137,7 @@ class Pool::FixedImpl final : public Pool::AnyImpl {
   SegmentHeap heap_ ABSL_GUARDED_BY(mutex_);
   // A block is named by its number there, as if that were a virtual granule.
   FreeQueue free_queue_ ABSL_GUARDED_BY(mutex_);
+  TagBooks tags_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<BlockNumber> pending_ ABSL_GUARDED_BY(mutex_);
   // What RecordUse has noted of live blocks.
   absl::flat_hash_map<BlockNumber, std::vector<StreamToken>> uses_

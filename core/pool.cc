@@ -34,6 +34,18 @@ absl::Status Pool::ReleaseStream(StreamHandle stream) {
   return impl_->ReleaseStream(stream);
 }
 
+absl::StatusOr<Pin> Pool::PinBlock(const void* ptr, absl::string_view reason) {
+  return impl_->PinBlock(ptr, reason);
+}
+
+absl::StatusOr<MoveHookRegistration> Pool::AddMoveHook(MoveHook hook) {
+  return impl_->AddMoveHook(std::move(hook));
+}
+
+absl::StatusOr<Tag> Pool::RegisterTag(absl::string_view name) {
+  return impl_->RegisterTag(name);
+}
+
 absl::StatusOr<CompactionReport> Pool::Compact(CompactOptions options) {
   if (!moving_ && !options.dry_run) {
     return absl::FailedPreconditionError(
@@ -52,6 +64,8 @@ PoolStats Pool::GetStats() const {
   stats.moving_reason = moving_reason_;
   return stats;
 }
+
+std::vector<TagStats> Pool::GetTagStats() const { return impl_->GetTagStats(); }
 
 PoolUsage Pool::GetUsage() const { return impl_->GetUsage(); }
 

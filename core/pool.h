@@ -34,11 +34,16 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "firn/core/move_hooks.h"
+#include "firn/core/pin.h"
 #include "firn/core/pool_options.h"
 #include "firn/core/pool_stats.h"
+#include "firn/core/tags.h"
 #include "firn/vmm/driver_types.h"
 
 namespace firn {
@@ -74,8 +79,9 @@ class Pool {
   // Takes back a block. `stream` is the stream that used it last: its memory
   // is given to nobody else before the work queued there so far is done.
   // nullptr is the legacy default stream. InvalidArgument: not an address this
-  // pool handed out, an address inside a block, or a block freed before; the
-  // call then changes nothing. Freeing nullptr does nothing.
+  // pool handed out, an address inside a block, or a block freed before;
+  // FailedPrecondition: it is pinned, and by whom. The call then changes
+  // nothing. Freeing nullptr does nothing.
   absl::Status Free(void* ptr, StreamHandle stream = nullptr);
 
   // `stream`, another one than the block was allocated for or will be freed on,
@@ -92,14 +98,24 @@ class Pool {
   // an allocation fails. Errors as of Free; the memory stays unused then.
   absl::Status ReleaseStream(StreamHandle stream);
 
+  // Holds the block that starts at `ptr` where it is: it is neither moved nor
+  // freed while the Pin lives (core/pin.h). `reason` says for whom; it appears
+  // in messages. Pins of one block are counted. InvalidArgument: no live block
+  // starts there, or no reason is given.
+  absl::StatusOr<Pin> PinBlock(const void* ptr, absl::string_view reason);
+
+  // Has `hook` called before and after blocks move, until the registration is
+  // given up (core/move_hooks.h). InvalidArgument: it has nothing to call.
+  absl::StatusOr<MoveHookRegistration> AddMoveHook(MoveHook hook);
+
   // Moves live memory together so that whole granules become free; see
   // CompactionLevel for what must be known of work in flight. On failure every
   // block is intact at its address, and what was already merged stays merged.
   // FailedPrecondition: moving is off (FIRN_MOVING) or cannot be done on this
-  // device, and it is no dry run; inside a LaunchScope of the calling thread;
-  // or a capture is open, or work is on a stream that cannot be tracked
-  // (kLaunchScopes). DeadlineExceeded: max_wait has passed; it says what was
-  // awaited.
+  // device, and it is no dry run; inside a LaunchScope of the calling thread,
+  // or inside a move hook; or a capture is open, or work is on a stream that
+  // cannot be tracked (kLaunchScopes). DeadlineExceeded: max_wait has passed;
+  // it says what was awaited.
   absl::StatusOr<CompactionReport> Compact(CompactOptions options = {});
 
   // Gives unused granules back to the driver until at most `keep_bytes` are
@@ -107,7 +123,16 @@ class Pool {
   // anything.
   absl::StatusOr<uint64_t> Trim(uint64_t keep_bytes = 0);
 
+  // A tag of this name for AllocateOptions::tag; the same one for the same
+  // name. InvalidArgument: no name, or "untagged"; ResourceExhausted: 255 tags
+  // are registered.
+  absl::StatusOr<Tag> RegisterTag(absl::string_view name);
+
   PoolStats GetStats() const;
+
+  // What is allocated with each tag, that without a tag first. While other
+  // threads allocate and free, what passes meanwhile may be counted in part.
+  std::vector<TagStats> GetTagStats() const;
 
   // The figures of GetStats that may be asked for after every call.
   PoolUsage GetUsage() const;

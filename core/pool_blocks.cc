@@ -19,7 +19,7 @@ Pool::Impl::CacheKey Pool::Impl::KeyOf(uint64_t bytes,
   CacheKey key;
   key.size_class = size_classes_.count();
   const uint64_t quanta = BytesToQuanta(bytes);
-  if (quanta >= size_classes_.limit_quanta() ||
+  if (quanta >= size_classes_.limit_quanta() || options.tag != Tag::kUntagged ||
       options.alignment_bytes > kQuantumBytes ||
       !absl::has_single_bit(options.alignment_bytes)) {
     return key;
@@ -99,17 +99,21 @@ absl::StatusOr<void*> Pool::Impl::AllocateSlowly(
   request.quanta = BytesToQuanta(bytes);
   request.alignment_quanta =
       std::max<uint64_t>(1, options.alignment_bytes / kQuantumBytes);
+  request.tag = options.tag;
 
   const bool is_inside = gate_.ThisThreadIsInside();
   absl::Status failure;
   {
     MutexLock lock(&mutex_);
     may_wait_ = !is_inside;
+    const absl::Status known = tags_.Check(options.tag);
+    if (!known.ok()) return known;
     failure = streams_.Note(options.stream, gate_.was_used());
     if (failure.ok() && !free_queue_.empty()) failure = ReleasePending(false);
     if (streams_.are_many()) request.stream_id = ReadyStreamId(options.stream);
     Reach reach = is_inside ? Reach::kNoWaiting : Reach::kFreeMemory;
-    if (!is_inside && options_.move_on_failure && MayMovingHelp(request)) {
+    if (!is_inside && options_.move_on_failure && MayMovingHelp(request) &&
+        !hooks_->ThisThreadIsInside()) {
       reach = Reach::kUntilMoving;
     }
     if (failure.ok()) {
@@ -200,6 +204,8 @@ absl::Status Pool::Impl::FreeSlowly(const void* ptr, StreamHandle stream) {
 absl::Status Pool::Impl::FreeLocked(const void* ptr, StreamHandle stream) {
   const absl::StatusOr<BlockStart> start = FindBlock(ptr);
   if (!start.ok()) return start.status();
+  const std::string pinned_by = pins_->ReasonsOf(UseKey(*start));
+  if (!pinned_by.empty()) return PinnedError(ptr, pinned_by);
   absl::Status status = streams_.Note(stream, gate_.was_used());
   // Earlier frees would have to be waited for, and may not: this one at least
   // gets a token.
@@ -222,6 +228,8 @@ absl::Status Pool::Impl::FreeLocked(const void* ptr, StreamHandle stream) {
     SetLive(block);
     return status;
   }
+  tags_.Remove(UseKey(*start), block.bytes);
+  if (!announced_.empty()) announced_.erase(UseKey(*start));
   ++stats_.frees;
   --stats_.live_allocations;
   stats_.live_bytes -= block.bytes;
@@ -285,7 +293,10 @@ uint64_t Pool::Impl::SetPending(BlockStart start) {
 void Pool::Impl::SetLive(const FreedBlock& block) {
   if (books_.vg(block.start.vg).role == VgRole::kWindow) {
     windows_.SetLive(block.start, block.bytes);
-    if (uses_.contains(UseKey(block.start))) windows_.Mark(block.start);
+    const uint64_t key = UseKey(block.start);
+    if (uses_.contains(key) || tags_.Has(key) || announced_.contains(key)) {
+      windows_.Mark(block.start);
+    }
   } else {
     large_.SetLive(block.start, block.bytes);
   }
@@ -337,9 +348,7 @@ absl::Status Pool::Impl::RecordUse(const void* ptr, StreamHandle stream) {
   if (!noted.ok()) return noted;
   const absl::StatusOr<StreamToken> token = tracker_->Mark(stream);
   if (!token.ok()) return token.status();
-  if (books_.vg(start->vg).role == VgRole::kWindow && !windows_.Mark(*start)) {
-    return NoBlockAt(ToAddress(ptr));
-  }
+  if (!MarkBlock(*start)) return NoBlockAt(ToAddress(ptr));
   AddUse(*token, &uses_[UseKey(*start)]);
   return absl::OkStatus();
 }
@@ -404,7 +413,7 @@ uint64_t Pool::Impl::LiveBytes() const {
 }
 
 uint64_t Pool::Impl::Frees() const {
-  return stats_.frees + caches_.totals().frees;
+  return stats_.frees + caches_.totals().frees + pins_->removals();
 }
 
 }  // namespace firn

@@ -302,8 +302,9 @@ absl::Status Pool::Impl::CreateRelocator() {
       Relocator::Create(driver_, address_space_.get(), &mappings_);
   if (!relocator.ok()) return relocator.status();
   relocator_ = std::move(*relocator);
-  compactor_ =
-      absl::make_unique<Compactor>(&backing_, &windows_, relocator_.get());
+  hook_caller_ = MakeHookCaller();
+  compactor_ = absl::make_unique<Compactor>(
+      &backing_, &windows_, relocator_.get(), pins_.get(), hook_caller_.get());
   return absl::OkStatus();
 }
 

@@ -16,7 +16,7 @@ absl::Status Pool::Impl::OutOfMemory(const Request& request,
                                      const absl::Status& last_failure) {
   // Once in as many calls as there are granules to look at, more or less.
   constexpr uint64_t kGranulesPerCall = 16;
-  const uint64_t calls = stats_.allocations + Frees();
+  const uint64_t calls = stats_.allocations + Frees() + pins_->additions();
   const uint64_t calls_since = calls - bound_calls_;
   if (bound_calls_ == ~uint64_t{0} ||
       calls_since > books_.used_granules() / kGranulesPerCall) {
@@ -41,6 +41,8 @@ absl::Status Pool::Impl::OutOfMemory(const Request& request,
       calls == bound_calls_
           ? ""
           : absl::StrCat(" (", calls - bound_calls_, " calls ago)"),
+      pins_->empty() ? ""
+                     : absl::StrCat(", pinned ", PinnedGranules(), " granules"),
       ". Live memory was ", moving, "; compaction could free at most ",
       used - bound, " bytes more."));
 }
@@ -96,6 +98,10 @@ PoolStats Pool::Impl::GetStats() {
   stats.mapped_vgs = mappings_.mapped_vgs();
   stats.live_vgs = books_.live_vgs();
   stats.partial_granules = books_.partial_granules();
+  const PinnedBlocks::Totals pinned = pins_->totals();
+  stats.pinned_blocks = pinned.blocks;
+  stats.pinned_bytes = pinned.bytes;
+  stats.pinned_granules = PinnedGranules();
   stats.handles_created = store_.created_total();
   stats.handles_released = store_.released_total();
   AddGateStats(gate_, &stats);
@@ -118,10 +124,14 @@ absl::StatusOr<uint64_t> Pool::Impl::Generation(const void* ptr) const {
   MutexLock lock(&mutex_);
   const absl::StatusOr<BlockStart> start = FindBlock(ptr);
   if (!start.ok()) return start.status();
-  if (books_.vg(start->vg).role == VgRole::kWindow) {
-    return mappings_.generation(start->vg);
+  return GenerationOf(*start);
+}
+
+uint64_t Pool::Impl::GenerationOf(BlockStart start) const {
+  if (books_.vg(start.vg).role == VgRole::kWindow) {
+    return mappings_.generation(start.vg);
   }
-  const VgRange range = large_.RangeOf(start->vg);
+  const VgRange range = large_.RangeOf(start.vg);
   uint64_t generation = 0;
   for (uint32_t i = 0; i < range.count; ++i) {
     generation += mappings_.generation(range.first + i);

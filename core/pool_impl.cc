@@ -34,6 +34,9 @@ absl::StatusOr<BlockStart> Pool::Impl::AllocateLocked(const Request& request,
   ++stats_.allocations;
   ++stats_.live_allocations;
   stats_.live_bytes += request.bytes;
+  if (request.tag != Tag::kUntagged && MarkBlock(*start)) {
+    tags_.Add(UseKey(*start), request.tag, request.bytes);
+  }
   NotePeaks();
   return start;
 }
@@ -49,6 +52,7 @@ absl::StatusOr<BlockStart> Pool::Impl::AllocateGated(const Request& request,
     return absl::ResourceExhaustedError(absl::StrCat(
         failure.message(), " Not moved: ", closure.status().message()));
   }
+  MutexLock pass(&pass_mutex_);
   MutexLock lock(&mutex_);
   may_wait_ = true;
   // Else all depends on the promise of those who set move_on_failure.
@@ -165,7 +169,10 @@ absl::Status Pool::Impl::MakeRoom(const Request& request) {
   CompactionReport report;
   const absl::Status status = CompactLocked(options, &report);
   if (!status.ok()) return status;
-  if (report.granules_recovered == 0) frees_at_empty_pass_ = Frees();
+  // What a hook wanted to stay it may let go next time.
+  if (report.granules_recovered == 0 && report.vetoed_sources == 0) {
+    frees_at_empty_pass_ = Frees();
+  }
   return absl::OkStatus();
 }
 
@@ -191,7 +198,7 @@ absl::Status Pool::Impl::MakeHole(const Request& request) {
   CompactionReport report;
   status = compactor_->OpenHole(shape.quanta, shape.alignment_quanta, &report);
   CountPass(status, report);
-  if (status.ok() && report.moves == 0) {
+  if (status.ok() && report.moves == 0 && report.vetoed_sources == 0) {
     frees_at_failed_hole_ = Frees();
     failed_hole_ = shape;
   }
@@ -260,6 +267,7 @@ void Pool::Impl::CountPass(const absl::Status& status,
   stats_.granules_moved += report.moves;
   stats_.granules_recovered += report.granules_recovered;
   stats_.bytes_copied += report.bytes_copied;
+  stats_.vetoed_sources += report.vetoed_sources;
 }
 
 absl::Status Pool::Impl::CompactLocked(const CompactOptions& options,
@@ -283,6 +291,10 @@ absl::StatusOr<CompactionReport> Pool::Impl::Compact(
     return absl::FailedPreconditionError(
         "Compact: the calling thread is inside a LaunchScope of this pool");
   }
+  if (hooks_->ThisThreadIsInside()) {
+    return absl::FailedPreconditionError(
+        "Compact: the calling thread is inside a move hook of this pool");
+  }
   const bool in_scopes = options.level == CompactionLevel::kLaunchScopes;
   std::optional<LaunchGate::Closure> closure;
   if ((in_scopes || gate_.was_used()) && !options.dry_run) {
@@ -300,6 +312,7 @@ absl::StatusOr<CompactionReport> Pool::Impl::Compact(
     if (!closed.ok()) return closed.status();
     closure.emplace(*std::move(closed));
   }
+  MutexLock pass(&pass_mutex_);
   MutexLock lock(&mutex_);
   may_wait_ = true;
   launches_are_drained_ = in_scopes && closure.has_value();

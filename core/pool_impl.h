@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "firn/compaction/relocator.h"
@@ -22,12 +23,16 @@
 #include "firn/core/block_caches.h"
 #include "firn/core/compactor.h"
 #include "firn/core/free_queue.h"
+#include "firn/core/move_batch.h"
+#include "firn/core/move_hook_list.h"
+#include "firn/core/pinned_blocks.h"
 #include "firn/core/placement/backing.h"
 #include "firn/core/placement/granule_books.h"
 #include "firn/core/placement/large_allocator.h"
 #include "firn/core/placement/window_allocator.h"
 #include "firn/core/pool.h"
 #include "firn/core/seen_streams.h"
+#include "firn/core/tag_books.h"
 #include "firn/vmm/address_space.h"
 #include "firn/vmm/driver.h"
 #include "firn/vmm/granule_store.h"
@@ -53,13 +58,21 @@ class Pool::Impl final : public Pool::AnyImpl {
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Free(void* ptr, StreamHandle stream) override
       ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::StatusOr<CompactionReport> Compact(
-      const CompactOptions& options) override ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<CompactionReport> Compact(const CompactOptions& options)
+      override ABSL_LOCKS_EXCLUDED(pass_mutex_, mutex_);
   absl::StatusOr<uint64_t> Trim(uint64_t keep_bytes) override
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status RecordUse(const void* ptr, StreamHandle stream) override
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status ReleaseStream(StreamHandle stream) override
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<Pin> PinBlock(const void* ptr,
+                               absl::string_view reason) override
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<MoveHookRegistration> AddMoveHook(MoveHook hook) override;
+  absl::StatusOr<Tag> RegisterTag(absl::string_view name) override
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  std::vector<TagStats> GetTagStats() const override
       ABSL_LOCKS_EXCLUDED(mutex_);
   PoolStats GetStats() override ABSL_LOCKS_EXCLUDED(mutex_);
   PoolUsage GetUsage() const override ABSL_LOCKS_EXCLUDED(mutex_);
@@ -75,6 +88,14 @@ class Pool::Impl final : public Pool::AnyImpl {
     uint64_t quanta = 0;
     uint64_t alignment_quanta = 1;
     uint64_t stream_id = 0;  // 0: memory freed on its stream has no advantage
+    Tag tag = Tag::kUntagged;
+  };
+  // Tells hooks of moves, for compactor_.
+  class HookCaller;
+  // A block that hooks were told of.
+  struct AnnouncedBlock {
+    BlockStart start;
+    MovingBlock block;
   };
   // Where a small block may be cached.
   struct CacheKey {
@@ -101,6 +122,7 @@ class Pool::Impl final : public Pool::AnyImpl {
 
   Impl(PoolOptions options, Parts parts);
   absl::Status CreateRelocator();
+  std::unique_ptr<MoveObserver> MakeHookCaller();
   absl::Status StartKeeper();
 
   // --- Without the lock ---
@@ -151,7 +173,7 @@ class Pool::Impl final : public Pool::AnyImpl {
   void DissolveParked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void IsolateLost() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t LiveBytes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Frees so far, to tell whether anything has changed.
+  // Frees so far, and pins given up, to tell whether anything has changed.
   uint64_t Frees() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   absl::StatusOr<BlockStart> AllocateLocked(const Request& request, Reach reach)
@@ -159,7 +181,7 @@ class Pool::Impl final : public Pool::AnyImpl {
   // Closes the gate, and climbs the whole ladder.
   absl::StatusOr<BlockStart> AllocateGated(const Request& request,
                                            absl::Status failure)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+      ABSL_LOCKS_EXCLUDED(pass_mutex_, mutex_);
 
   // One attempt, without moving anything live.
   absl::StatusOr<BlockStart> TryPlace(const Request& request, Effort effort)
@@ -220,6 +242,30 @@ class Pool::Impl final : public Pool::AnyImpl {
   absl::StatusOr<BlockStart> FindBlock(const void* ptr) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static absl::Status NoBlockAt(DevicePtr address);
+  // What a pin would hold.
+  PinnedBlock PinnedBlockAt(BlockStart start) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint64_t PinnedGranules() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Has the block freed behind the lock: false if it has been freed meanwhile.
+  bool MarkBlock(BlockStart start) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint64_t GenerationOf(BlockStart start) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // --- Move hooks ---
+  // Calls `visit` with the start and the contents of each slot of a window
+  // that is not free, or with the large block that a remainder belongs to, if
+  // that is live.
+  template <typename Visit>
+  void ForEachBlockOn(VgIndex vg, Visit visit) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Marks the live blocks on `vg`, so that what becomes of them is known, and
+  // appends them.
+  void AnnounceBlocksOn(VgIndex vg, std::vector<AnnouncedBlock>* blocks)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Calls `call` without the lock: everything may have changed then, but for
+  // what the pass has to itself.
+  template <typename Call>
+  void WithoutLock(Call call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t RequestedBytes(BlockStart start) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What a block takes up: what a request must take up to have it again.
@@ -274,6 +320,14 @@ class Pool::Impl final : public Pool::AnyImpl {
   // Blocks are parked and taken without mutex_; its locks come after that.
   BlockCaches caches_;
   SeenStreams streams_;
+  // Shared with the pins, which may outlive the pool. A block is added under
+  // mutex_ alone, and may go without.
+  const std::shared_ptr<PinnedBlocks> pins_ = std::make_shared<PinnedBlocks>();
+  const std::shared_ptr<MoveHookList> hooks_ = std::make_shared<MoveHookList>();
+
+  // Held for a whole pass, which lets go of mutex_ to call hooks: after the
+  // gate is closed, before mutex_ is taken. Nothing else takes it.
+  Mutex pass_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
 
   // Guards everything below. No callback runs while it is held. The locks of
   // the store, of the tracker and of the driver come after it.
@@ -286,6 +340,7 @@ class Pool::Impl final : public Pool::AnyImpl {
   LargeAllocator large_ ABSL_GUARDED_BY(mutex_);
   FreeQueue free_queue_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<Relocator> relocator_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<MoveObserver> hook_caller_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<Compactor> compactor_ ABSL_GUARDED_BY(mutex_);
   // The counters of PoolStats; its gauges are computed when asked for, but for
   // the live ones.
@@ -305,6 +360,9 @@ class Pool::Impl final : public Pool::AnyImpl {
   // What RecordUse has noted of live blocks, by UseKey.
   absl::flat_hash_map<uint64_t, std::vector<StreamToken>> uses_
       ABSL_GUARDED_BY(mutex_);
+  TagBooks tags_ ABSL_GUARDED_BY(mutex_);
+  // Of the batch that is under way; those that are freed meanwhile leave.
+  absl::flat_hash_set<uint64_t> announced_ ABSL_GUARDED_BY(mutex_);
   struct Failure {
     Request request;
     Reach reach = Reach::kNoWaiting;

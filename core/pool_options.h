@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "firn/core/tags.h"
 #include "firn/vmm/driver_types.h"
 
 namespace firn {
@@ -102,6 +103,11 @@ struct AllocateOptions {
   // The stream that uses the memory first. Memory freed on a stream is
   // reusable there at once, elsewhere when that stream's work is done.
   StreamHandle stream = nullptr;
+
+  // What the memory is for, as Pool::RegisterTag gave it out: for statistics.
+  // Tagged blocks take the pool's lock, where small ones without a tag mostly
+  // do without.
+  Tag tag = Tag::kUntagged;
 
   // OkStatus, or InvalidArgument naming the field, its value and what would be
   // right.

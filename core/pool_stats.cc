@@ -33,6 +33,9 @@ std::string PoolStats::ToString() const {
   AppendLine(&text, "mapped_vgs", mapped_vgs);
   AppendLine(&text, "live_vgs", live_vgs);
   AppendLine(&text, "partial_granules", partial_granules);
+  AppendLine(&text, "pinned_blocks", pinned_blocks);
+  AppendLine(&text, "pinned_bytes", pinned_bytes);
+  AppendLine(&text, "pinned_granules", pinned_granules);
   AppendLine(&text, "peak_live_bytes", peak_live_bytes);
   AppendLine(&text, "peak_used_bytes", peak_used_bytes);
   AppendLine(&text, "peak_held_bytes", peak_held_bytes);
@@ -46,6 +49,7 @@ std::string PoolStats::ToString() const {
   AppendLine(&text, "granules_moved", granules_moved);
   AppendLine(&text, "granules_recovered", granules_recovered);
   AppendLine(&text, "bytes_copied", bytes_copied);
+  AppendLine(&text, "vetoed_sources", vetoed_sources);
   AppendLine(&text, "handles_created", handles_created);
   AppendLine(&text, "handles_released", handles_released);
   AppendLine(&text, "gate_closings", gate_closings);
@@ -67,6 +71,8 @@ std::string CompactionReport::ToString() const {
   AppendLine(&text, "moves", moves);
   AppendLine(&text, "bytes_copied", bytes_copied);
   AppendLine(&text, "rejected_sources", rejected_sources);
+  AppendLine(&text, "vetoed_sources", vetoed_sources);
+  AppendLine(&text, "pinned_granules", pinned_granules);
   AppendLine(&text, "budget_exhausted", budget_exhausted ? "yes" : "no");
   AppendLine(&text, "duration", absl::FormatDuration(duration));
   return text;

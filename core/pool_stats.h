@@ -48,6 +48,11 @@ struct PoolStats {
   uint64_t live_vgs = 0;
   // Granules with live bytes that another virtual granule could still share.
   uint64_t partial_granules = 0;
+  // Live blocks with pins, their requested bytes, and the granules that they
+  // lie on: no pass can empty those.
+  uint64_t pinned_blocks = 0;
+  uint64_t pinned_bytes = 0;
+  uint64_t pinned_granules = 0;
 
   // --- High-water marks ---
   uint64_t peak_live_bytes = 0;
@@ -66,6 +71,7 @@ struct PoolStats {
   uint64_t granules_moved = 0;      // virtual granules remapped by passes
   uint64_t granules_recovered = 0;  // granules emptied by passes
   uint64_t bytes_copied = 0;        // by passes
+  uint64_t vetoed_sources = 0;      // granules that move hooks wanted to stay
   // Physical handles asked of the driver, and given back to it.
   uint64_t handles_created = 0;
   uint64_t handles_released = 0;
@@ -101,8 +107,13 @@ struct CompactionReport {
   uint64_t granules_recovered = 0;
   uint64_t moves = 0;  // virtual granules remapped
   uint64_t bytes_copied = 0;
-  // Sources that fitted nowhere whole and were left as they were.
+  // Sources that fitted nowhere whole, or where something changed while move
+  // hooks were called, and were left as they were.
   uint64_t rejected_sources = 0;
+  // Sources that a move hook wanted to stay.
+  uint64_t vetoed_sources = 0;
+  // Partly filled granules that were left because something on them is pinned.
+  uint64_t pinned_granules = 0;
   // A budget ended the pass early.
   bool budget_exhausted = false;
   absl::Duration duration;

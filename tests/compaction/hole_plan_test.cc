@@ -135,6 +135,27 @@ TEST(HolePlanTest, AlignmentAndLimitsAreKept) {
   EXPECT_THAT(MakeHolePlan(snapshot, 32, 32, limits).moves, IsEmpty());
 }
 
+TEST(HolePlanTest, WhatIsPinnedStaysAndWhatIsBesideItMayMove) {
+  // Either of the third quarters could move over to make room for half a
+  // granule beside the other's gap.
+  SnapshotBuilder builder =
+      SnapshotBuilder(64)
+          .Granule({{Extent(16, 32)}, {Extent(32, 48)}, {Extent(48, 64)}})
+          .Granule({{Extent(0, 16)}, {Extent(32, 48)}, {Extent(48, 64)}});
+  ASSERT_THAT(HolePlan(builder, 32).moves, SizeIs(1));
+  EXPECT_EQ(HolePlan(builder, 32).moves.front().vg, 0u);
+  // The same granule, whose gap is still the right one for what the other has
+  // at the bottom.
+  builder.Pin(0);
+  ASSERT_THAT(HolePlan(builder, 32).moves, SizeIs(1));
+  EXPECT_EQ(HolePlan(builder, 32).moves.front().vg, 3u);
+  builder.Pin(1).Pin(2).Pin(4).Pin(5);
+  ASSERT_THAT(HolePlan(builder, 32).moves, SizeIs(1));
+  EXPECT_EQ(HolePlan(builder, 32).moves.front().vg, 3u);
+  EXPECT_EQ(HolePlan(builder, 32).moves.front().to, 0u);
+  EXPECT_THAT(HolePlan(builder.Pin(3), 32).moves, IsEmpty());
+}
+
 TEST(HolePlanTest, EveryPlanOpensItsHoleAndBreaksNothing) {
   RandomSnapshotShape shape;
   shape.least_live_percent = 50;
@@ -142,6 +163,7 @@ TEST(HolePlanTest, EveryPlanOpensItsHoleAndBreaksNothing) {
   int opened = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
+    shape.pinned_percent = seed % 3 == 0 ? 10 : 0;
     const Snapshot snapshot = RandomSnapshot(seed, shape);
     const uint32_t quanta = 8u << (seed % 3);
     const uint32_t alignment_quanta = 1u << (seed % 4);
@@ -156,6 +178,7 @@ TEST(HolePlanTest, EveryPlanOpensItsHoleAndBreaksNothing) {
     for (const PlannedMove& move : plan.moves) {
       EXPECT_EQ(move.from, plan.moves.front().from);
       EXPECT_NE(move.to, move.from);
+      EXPECT_FALSE(snapshot.vgs[move.vg].is_pinned);
     }
   }
   EXPECT_GT(opened, 20);

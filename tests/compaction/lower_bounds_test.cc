@@ -31,6 +31,7 @@ TEST(LowerBoundsTest, FullGranulesCountInEveryBound) {
   EXPECT_EQ(bounds.by_bytes, 3u);
   EXPECT_EQ(bounds.by_depth, 3u);
   EXPECT_EQ(bounds.by_large, 3u);
+  EXPECT_EQ(bounds.by_pins, 3u);
 }
 
 TEST(LowerBoundsTest, BytesRoundUpToGranules) {
@@ -89,6 +90,23 @@ TEST(LowerBoundsTest, MaxIsTheLargestOfThem) {
   EXPECT_EQ(bounds.max(), 6u);
   bounds.by_large = 7;
   EXPECT_EQ(bounds.max(), 7u);
+  bounds.by_pins = 8;
+  EXPECT_EQ(bounds.max(), 8u);
+}
+
+TEST(LowerBoundsTest, EachGranuleWithSomethingPinnedStays) {
+  SnapshotBuilder builder(64);
+  builder.Granule({{Extent(0, 4)}, {Extent(4, 8)}})
+      .Granule({{Extent(8, 12)}})
+      .Granule({{Extent(12, 16)}})
+      .Granule({{Extent(16, 20)}, {Extent(20, 24)}});
+  EXPECT_EQ(ComputeLowerBounds(builder.Build()).by_pins, 0u);
+  EXPECT_EQ(ComputeLowerBounds(builder.Build()).max(), 1u);
+  builder.Pin(2);
+  EXPECT_EQ(ComputeLowerBounds(builder.Build()).by_pins, 1u);
+  builder.Pin(4).Pin(5);  // both on one granule
+  EXPECT_EQ(ComputeLowerBounds(builder.Build()).by_pins, 2u);
+  EXPECT_EQ(ComputeLowerBounds(builder.FullGranules(3).Build()).by_pins, 5u);
 }
 
 TEST(LowerBoundsTest, NoBoundExceedsTheExactLeast) {
@@ -98,6 +116,7 @@ TEST(LowerBoundsTest, NoBoundExceedsTheExactLeast) {
     shape.granules = 4;
     shape.most_vgs = 2;  // at most 8 in all
     shape.slots = 16;
+    shape.pinned_percent = seed % 3 == 0 ? 30 : 0;
     shape.most_live_percent = 20 + static_cast<uint32_t>(seed % 7) * 10;
     const Snapshot snapshot = RandomSnapshot(seed, shape);
     const LowerBounds bounds = ComputeLowerBounds(snapshot);
@@ -105,6 +124,7 @@ TEST(LowerBoundsTest, NoBoundExceedsTheExactLeast) {
     ASSERT_LE(bounds.by_bytes, least) << seed;
     ASSERT_LE(bounds.by_depth, least) << seed;
     ASSERT_LE(bounds.by_large, least) << seed;
+    ASSERT_LE(bounds.by_pins, least) << seed;
     if (bounds.max() == least) ++exact_hits;
   }
   // Bounds of nothing would pass the above.

@@ -149,6 +149,44 @@ TEST(PlannerTest, AHostIsNoSourceLater) {
   EXPECT_EQ(plan.emptied_granules, 1u);
 }
 
+TEST(PlannerTest, AGranuleWithSomethingPinnedIsNoSource) {
+  SnapshotBuilder builder(64);
+  builder.Granule({{Extent(0, 20)}})
+      .Granule({{Extent(20, 24)}, {Extent(24, 26)}})
+      .Granule({{Extent(40, 43)}});
+  EXPECT_EQ(PlanOf(builder).emptied_granules, 2u);
+  EXPECT_EQ(PlanOf(builder).pinned_granules, 0u);
+  const Plan plan = PlanOf(builder.Pin(2));
+  // It takes in the others instead, though it is emptier than one of them.
+  EXPECT_THAT(MovesOf(plan), ElementsAre(Move(3, 2, 1), Move(0, 0, 1)));
+  EXPECT_EQ(plan.emptied_granules, 2u);
+  EXPECT_EQ(plan.pinned_granules, 1u);
+  EXPECT_EQ(plan.rejected_sources, 0u);
+}
+
+TEST(PlannerTest, OfGranulesWithSomethingPinnedTheFullestThatFitsIsTheHost) {
+  SnapshotBuilder builder(64);
+  builder
+      .Granule({{Extent(0, 60)}})  // fullest of all
+      .Granule({{Extent(0, 4)}})
+      .Granule({{Extent(0, 8)}})
+      .Granule({{Extent(61, 62)}});
+  EXPECT_THAT(MovesOf(PlanOf(builder)), ElementsAre(Move(3, 3, 0)));
+  EXPECT_THAT(MovesOf(PlanOf(builder.Pin(1))), ElementsAre(Move(3, 3, 1)));
+  EXPECT_THAT(MovesOf(PlanOf(builder.Pin(2))), ElementsAre(Move(3, 3, 2)));
+}
+
+TEST(PlannerTest, WhereAllIsPinnedNothingMoves) {
+  const Plan plan = PlanOf(SnapshotBuilder(64)
+                               .Granule({{Extent(0, 4)}})
+                               .Granule({{Extent(4, 8)}})
+                               .Pin(0)
+                               .Pin(1));
+  EXPECT_THAT(plan.moves, IsEmpty());
+  EXPECT_EQ(plan.pinned_granules, 2u);
+  EXPECT_FALSE(plan.limited);
+}
+
 TEST(PlannerTest, ExtentsWithinOne64thOfAGranuleAreComparedExactly) {
   EXPECT_THAT(PlanOf(SnapshotBuilder(4096)
                          .Granule({{Extent(0, 40)}})

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "firn/core/pool.h"
 #include "firn/vmm/driver_wrapper.h"
 #include "gmock/gmock.h"
@@ -127,9 +128,10 @@ TEST_P(PoolCacheThreadsTest, OfAFreeBehindTheLockAndOneBeforeItOneIsRefused) {
   // which is this one: all its frees go behind the lock.
   const StreamHandle first = NewStream();
   const StreamHandle second = NewStream();
+  FIRN_ASSERT_OK_AND_ASSIGN(void* named_first, AllocateOn(second, kBytes));
+  FIRN_ASSERT_OK(pool().Free(named_first, second));
   std::vector<StreamHandle> served;
   for (int i = 0; i < 8; ++i) served.push_back(NewStream());
-  std::vector<void*> kept;
   const auto fill_cache = [&] {
     for (const StreamHandle stream : served) {
       // Once known, the stream is given slots for its cache.
@@ -156,7 +158,7 @@ TEST_P(PoolCacheThreadsTest, LiveBytesNeverExceedWhatIsLive) {
   std::vector<std::thread> threads;
   for (uint64_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
-      for (int i = 0; i < 30'000; ++i) {
+      for (int i = 0; i < 300'000; ++i) {
         const absl::StatusOr<void*> ptr = pool().Allocate(kBytes * (t + 1));
         if (ptr.ok()) pool().Free(*ptr).IgnoreError();
       }
@@ -179,7 +181,7 @@ TEST_P(PoolCacheThreadsTest, LiveBytesNeverExceedWhatIsLive) {
 
 TEST_P(PoolCacheThreadsTest, BlocksHandedToAnotherThreadAreCountedRight) {
   // One allocates, the other frees: what each cache counts grows without end.
-  constexpr int kBlocks = 40'000;
+  constexpr int kBlocks = 30'000;
   std::array<std::atomic<void*>, 64> ring = {};
   std::thread freeing([&] {
     for (size_t i = 0; i < kBlocks; ++i) {
@@ -201,12 +203,8 @@ TEST_P(PoolCacheThreadsTest, BlocksHandedToAnotherThreadAreCountedRight) {
     std::atomic<void*>& place = ring[i % ring.size()];
     while (place.load() != nullptr) std::this_thread::yield();
     const absl::StatusOr<void*> block = pool().Allocate(kBytes);
-    if (!block.ok()) {
-      ADD_FAILURE() << block.status();
-      is_over.store(true);
-      std::abort();
-    }
-    place.store(*block);
+    // After a failure an address that is refused, and so shows in the counts.
+    place.store(block.value_or(&ring));
   }
   freeing.join();
   is_over.store(true);
@@ -327,7 +325,7 @@ class DriverWithHookAfterIdle : public DriverWrapper {
   std::function<void()> hook_;
 };
 
-TEST(PoolCacheTest, ABlockFreedAfterTheWaitIsNotGivenToAnotherStream) {
+TEST(PoolCacheWaitTest, ABlockFreedAfterTheWaitIsNotGivenToAnotherStream) {
   CpuDriverOptions driver_options;
   driver_options.device_bytes = 16 * kMiB;
   FIRN_ASSERT_OK_AND_ASSIGN(std::unique_ptr<CpuDriver> cpu,
@@ -364,10 +362,9 @@ TEST(PoolCacheTest, ABlockFreedAfterTheWaitIsNotGivenToAnotherStream) {
   ASSERT_GT(blocks.size(), 100u);
   void* const idle = blocks[0];
   const FilledBlock busy = {blocks[1], kBytes, 1};
-  FIRN_ASSERT_OK(pool->Allocate(kBytes, on_second).ok()
-                     ? absl::InternalError("there was room")
-                     : pool->Free(idle, first));
+  FIRN_ASSERT_OK(pool->Free(idle, first));
   std::atomic<bool> gate{false};
+  std::thread opener;
   driver->set_hook([&] {
     // Another thread might do this now: blocks are parked without the lock.
     KernelRange range;
@@ -383,17 +380,24 @@ TEST(PoolCacheTest, ABlockFreedAfterTheWaitIsNotGivenToAnotherStream) {
                                 }),
               DriverResult::kSuccess);
     FIRN_EXPECT_OK(pool->Free(busy.ptr, first));
+    opener = std::thread([&gate] {
+      absl::SleepFor(absl::Milliseconds(50));
+      gate.store(true);
+    });
   });
+  // Both: the one that is in use when the kernel is done with it.
   std::vector<FilledBlock> taken;
   for (uint64_t i = 0; i < 2; ++i) {
     const absl::StatusOr<void*> ptr = pool->Allocate(kBytes, on_second);
-    if (!ptr.ok()) break;
+    if (!ptr.ok()) {
+      ADD_FAILURE() << ptr.status();
+      break;
+    }
     taken.push_back({*ptr, kBytes, 10 + i});
     Fill(taken.back());
-    EXPECT_TRUE(*ptr != busy.ptr) << "its stream is still writing to it";
-    if (*ptr == idle) break;  // another would have to wait for the kernel
   }
-  gate.store(true);
+  EXPECT_TRUE(opener.joinable()) << "the pool never waited";
+  if (opener.joinable()) opener.join();
   EXPECT_EQ(cpu->CtxSynchronize(), DriverResult::kSuccess);
   EXPECT_EQ(CountDamaged(taken), 0u);
   pool.reset();

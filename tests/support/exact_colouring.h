@@ -27,6 +27,23 @@ inline bool Conflict(const Snapshot& snapshot, const SnapshotVg& a,
   return false;
 }
 
+// What is pinned stays where it is: whether these virtual granules may end up
+// on one granule in spite of it.
+inline bool PinsAllow(const Snapshot& snapshot, size_t subset) {
+  size_t granules_with_pins = 0;
+  for (const SnapshotGranule& granule : snapshot.granules) {
+    size_t pinned = 0;
+    for (size_t i = 0; i < granule.vg_count; ++i) {
+      const size_t vg = granule.first_vg + i;
+      if (snapshot.vgs[vg].is_pinned) pinned |= size_t{1} << vg;
+    }
+    if ((subset & pinned) == 0) continue;
+    if ((subset & pinned) != pinned) return false;
+    ++granules_with_pins;
+  }
+  return granules_with_pins <= 1;
+}
+
 // Exponential: for at most about ten virtual granules. Full granules count.
 inline uint32_t LeastGranules(const Snapshot& snapshot) {
   const size_t count = snapshot.vgs.size();
@@ -34,6 +51,7 @@ inline uint32_t LeastGranules(const Snapshot& snapshot) {
   // Which subsets fit on one granule.
   std::vector<bool> fits(subsets, true);
   for (size_t subset = 1; subset < subsets; ++subset) {
+    fits[subset] = PinsAllow(snapshot, subset);
     for (size_t a = 0; a < count && fits[subset]; ++a) {
       for (size_t b = a + 1; b < count && fits[subset]; ++b) {
         const bool both = (subset >> a & 1) != 0 && (subset >> b & 1) != 0;

@@ -52,6 +52,11 @@ class SnapshotBuilder {
     snapshot_.granules.push_back(granule);
     return *this;
   }
+  // A virtual granule, counted over all granules, is pinned.
+  SnapshotBuilder& Pin(size_t vg) {
+    snapshot_.vgs[vg].is_pinned = true;
+    return *this;
+  }
   SnapshotBuilder& FullGranules(uint32_t count) {
     snapshot_.full_granules = count;
     return *this;
@@ -73,6 +78,7 @@ struct RandomSnapshotShape {
   uint32_t least_live_percent = 5;
   uint32_t most_live_percent = 60;
   uint32_t most_idle_mappings = 2;
+  uint32_t pinned_percent = 0;  // of the virtual granules
 };
 
 inline Snapshot RandomSnapshot(uint64_t seed,
@@ -102,7 +108,12 @@ inline Snapshot RandomSnapshot(uint64_t seed,
     if (vgs.empty()) continue;
     builder.Granule(vgs, random.Below(shape.most_idle_mappings + 1));
   }
-  return builder.FullGranules(random.Below(3)).Build();
+  Snapshot snapshot = builder.FullGranules(random.Below(3)).Build();
+  if (shape.pinned_percent == 0) return snapshot;
+  for (SnapshotVg& vg : snapshot.vgs) {
+    vg.is_pinned = random.Below(100) < shape.pinned_percent;
+  }
+  return snapshot;
 }
 
 }  // namespace firn::testing

@@ -1,0 +1,194 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "firn/core/move_batch.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace firn {
+namespace {
+
+bool MayMove(const VgRecord& record) {
+  return record.role == VgRole::kWindow || record.role == VgRole::kRemainder;
+}
+
+// Of lists that are sorted and do not touch.
+bool AreWithin(absl::Span<const OffsetInterval> inner,
+               absl::Span<const OffsetInterval> outer) {
+  size_t i = 0;
+  for (const OffsetInterval& extent : inner) {
+    while (i < outer.size() && outer[i].hi < extent.hi) ++i;
+    if (i == outer.size() || outer[i].lo > extent.lo) return false;
+  }
+  return true;
+}
+
+uint64_t QuantaOf(absl::Span<const OffsetInterval> extents) {
+  uint64_t quanta = 0;
+  for (const OffsetInterval& extent : extents) quanta += extent.quanta();
+  return quanta;
+}
+
+}  // namespace
+
+MoveBatch::MoveBatch(Backing* backing, WindowAllocator* windows,
+                     Relocator* relocator, const PinnedBlocks* pins,
+                     MoveObserver* observer)
+    : backing_(backing),
+      books_(&backing->books()),
+      windows_(windows),
+      relocator_(relocator),
+      pins_(pins),
+      observer_(observer) {}
+
+absl::Status MoveBatch::Run(const Snapshot& snapshot,
+                            absl::Span<const PlannedMove> moves, Kind kind,
+                            Result* result) {
+  Fill(snapshot, moves);
+  if (relocations_.empty()) return absl::OkStatus();
+  absl::Status status;
+  if (kind.is_announced) status = AnnounceAndCheck(kind, result);
+  if (status.ok()) {
+    for (Relocation& relocation : relocations_) {
+      relocation.through = books_->granule(relocation.to).first;
+    }
+    status = relocator_->Relocate(relocations_);
+  }
+  if (status.ok()) Publish(result);
+  if (kind.is_announced) observer_->Conclude();
+  return status;
+}
+
+void MoveBatch::Fill(const Snapshot& snapshot,
+                     absl::Span<const PlannedMove> moves) {
+  sources_.clear();
+  relocations_.clear();
+  for (size_t i = 0; i < moves.size(); ++i) {
+    const SnapshotVg& vg = snapshot.vgs[moves[i].vg];
+    if (i == 0 || moves[i].from != moves[i - 1].from) {
+      Source source;
+      source.from = snapshot.granules[moves[i].from].granule;
+      source.begin = i;
+      sources_.push_back(source);
+    }
+    sources_.back().end = i + 1;
+    Relocation relocation;
+    relocation.vg = vg.vg;
+    relocation.to = snapshot.granules[moves[i].to].granule;
+    relocation.extents = snapshot.ExtentsOf(vg);
+    relocations_.push_back(relocation);
+  }
+}
+
+void MoveBatch::Publish(Result* result) {
+  for (const Source& source : sources_) {
+    for (size_t i = source.begin; i < source.end; ++i) {
+      const Relocation& done = relocations_[i];
+      const VgRecord& record = books_->vg(done.vg);
+      if (record.role == VgRole::kWindow) windows_->PrepareMove(record.owner);
+      books_->Move(done.vg, done.to, done.extents.data(), done.extents.size());
+      windows_->UnblockAll(source.from);
+      result->quanta += QuantaOf(done.extents);
+    }
+    backing_->CacheIfUnmapped(source.from);
+  }
+  result->sources += sources_.size();
+  result->moves += relocations_.size();
+}
+
+absl::Status MoveBatch::AnnounceAndCheck(Kind kind, Result* result) {
+  std::vector<MovingSource> announced(sources_.size());
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    for (size_t n = sources_[i].begin; n < sources_[i].end; ++n) {
+      announced[i].vgs.push_back(relocations_[n].vg);
+    }
+  }
+  const absl::Status status = observer_->Announce(&announced);
+  if (!status.ok()) return status;
+  pinned_ = pins_->PinnedVgs();
+  checked_sources_.clear();
+  checked_.clear();
+  extents_.clear();
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    if (announced[i].stays) {
+      ++result->vetoed_sources;
+    } else if (!Check(sources_[i], kind)) {
+      ++result->changed_sources;
+    }
+  }
+  std::swap(sources_, checked_sources_);
+  std::swap(relocations_, checked_);
+  return absl::OkStatus();
+}
+
+bool MoveBatch::Check(const Source& source, Kind kind) {
+  const GranuleRecord& from = books_->granule(source.from);
+  Source left;
+  left.from = source.from;
+  left.begin = checked_.size();
+  uint64_t quanta = 0;
+  bool is_right = !from.frozen;
+  for (size_t i = source.begin; i < source.end && is_right; ++i) {
+    Relocation relocation = relocations_[i];
+    const VgRecord& record = books_->vg(relocation.vg);
+    // All of it was freed meanwhile: so much less to move.
+    if (!MayMove(record) || record.granule != source.from) continue;
+    std::vector<OffsetInterval> extents;
+    is_right = CheckMove(relocation, source.from, &extents);
+    if (!is_right || extents.empty()) continue;
+    quanta += QuantaOf(extents);
+    // Their elements stay where they are when the list of lists grows.
+    extents_.push_back(std::move(extents));
+    relocation.extents = extents_.back();
+    checked_.push_back(relocation);
+  }
+  // Something new on the source would keep it from becoming empty.
+  if (kind.empties_sources && quanta != from.live_quanta) is_right = false;
+  left.end = checked_.size();
+  if (!is_right) {
+    checked_.resize(left.begin);
+    return false;
+  }
+  if (left.end > left.begin) checked_sources_.push_back(left);
+  return true;
+}
+
+bool MoveBatch::CheckMove(const Relocation& planned, GranuleId from,
+                          std::vector<OffsetInterval>* extents) const {
+  if (planned.to == from || observer_->HasNews(planned.vg) ||
+      std::binary_search(pinned_.begin(), pinned_.end(), planned.vg)) {
+    return false;
+  }
+  const VgRecord& record = books_->vg(planned.vg);
+  if (record.role == VgRole::kWindow) {
+    windows_->AppendLiveExtents(record.owner, extents);
+  } else {
+    extents->push_back(record.window);
+  }
+  // Within what was planned they are clear of the other moves to this host.
+  return AreWithin(*extents, planned.extents) &&
+         CanTakeIn(planned.to, *extents);
+}
+
+bool MoveBatch::CanTakeIn(GranuleId host,
+                          absl::Span<const OffsetInterval> extents) const {
+  const GranuleRecord& record = books_->granule(host);
+  if (record.live_quanta == 0 || record.frozen || record.occupancy.empty() ||
+      books_->vg(record.first).role == VgRole::kInterior) {
+    return false;
+  }
+  const auto taken =
+      std::count_if(checked_.begin(), checked_.end(),
+                    [host](const Relocation& move) { return move.to == host; });
+  if (record.mappings + static_cast<uint64_t>(taken) >=
+      books_->max_mappings()) {
+    return false;
+  }
+  for (const OffsetInterval& extent : extents) {
+    if (record.occupancy.AnyIn(extent)) return false;
+  }
+  return true;
+}
+
+}  // namespace firn

@@ -1,0 +1,108 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One batch of a pass: announce it to whoever wants to know, look whether it is
+// still right, relocate, publish.
+
+#ifndef FIRN_CORE_MOVE_BATCH_H_
+#define FIRN_CORE_MOVE_BATCH_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "firn/compaction/planner.h"
+#include "firn/compaction/relocator.h"
+#include "firn/compaction/snapshot.h"
+#include "firn/core/pinned_blocks.h"
+#include "firn/core/placement/backing.h"
+#include "firn/core/placement/window_allocator.h"
+
+namespace firn {
+
+// Virtual granules that leave one granule.
+struct MovingSource {
+  std::vector<VgIndex> vgs;
+  bool stays = false;  // a hook wants it so
+};
+
+// Who is told of moves. Announce and Conclude may let go of the lock that
+// guards all books while they are at work: whatever was known of them before is
+// out of date then.
+class MoveObserver {
+ public:
+  virtual ~MoveObserver() = default;
+  virtual bool has_hooks() const = 0;
+  // The sources are about to move. On success no work uses the pool's memory,
+  // as before; after an error nothing may be moved.
+  virtual absl::Status Announce(std::vector<MovingSource>* sources) = 0;
+  // Whether a block may have come to this virtual granule that was not
+  // announced, or may come while the lock is held.
+  virtual bool HasNews(VgIndex vg) = 0;
+  // What was announced has moved, or not. Follows each Announce.
+  virtual void Conclude() = 0;
+};
+
+// Thread safety: none; guarded by its owner.
+class MoveBatch {
+ public:
+  // Owns none of its arguments, which must outlive it.
+  MoveBatch(Backing* backing, WindowAllocator* windows, Relocator* relocator,
+            const PinnedBlocks* pins, MoveObserver* observer);
+
+  struct Kind {
+    bool empties_sources = true;  // else it makes room in them
+    bool is_announced = false;    // and so checked again
+  };
+  struct Result {
+    uint64_t sources = 0;
+    uint64_t moves = 0;
+    uint64_t quanta = 0;
+    uint64_t vetoed_sources = 0;
+    uint64_t changed_sources = 0;  // left, as the plan was right no more
+  };
+  // Makes these moves of a plan for `snapshot`, whole sources. After an error
+  // nothing was moved.
+  absl::Status Run(const Snapshot& snapshot,
+                   absl::Span<const PlannedMove> moves, Kind kind,
+                   Result* result);
+
+ private:
+  // Part of `relocations_`.
+  struct Source {
+    GranuleId from;
+    size_t begin = 0;
+    size_t end = 0;
+  };
+
+  void Fill(const Snapshot& snapshot, absl::Span<const PlannedMove> moves);
+  absl::Status AnnounceAndCheck(Kind kind, Result* result);
+  // Appends what is left to do of a source to `checked_`; false, and it
+  // appended nothing, if the source must stay.
+  bool Check(const Source& source, Kind kind);
+  bool CheckMove(const Relocation& planned, GranuleId from,
+                 std::vector<OffsetInterval>* extents) const;
+  bool CanTakeIn(GranuleId host,
+                 absl::Span<const OffsetInterval> extents) const;
+  void Publish(Result* result);
+
+  Backing* const backing_;
+  GranuleBooks* const books_;
+  WindowAllocator* const windows_;
+  Relocator* const relocator_;
+  const PinnedBlocks* const pins_;
+  MoveObserver* const observer_;
+  std::vector<Source> sources_;
+  std::vector<Relocation> relocations_;
+  std::vector<VgIndex> pinned_;
+  // What has been found right so far, and the extents of it.
+  std::vector<Source> checked_sources_;
+  std::vector<Relocation> checked_;
+  std::vector<std::vector<OffsetInterval>> extents_;
+};
+
+}  // namespace firn
+
+#endif  // FIRN_CORE_MOVE_BATCH_H_

@@ -1,0 +1,88 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "firn/core/pinned_blocks.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace firn {
+namespace {
+
+// Reasons that a message names before it only counts.
+constexpr size_t kReasonsNamed = 4;
+
+}  // namespace
+
+uint64_t PinnedBlocks::Add(const PinnedBlock& block, absl::string_view reason) {
+  MutexLock lock(&mutex_);
+  const uint64_t id = last_id_.load() + 1;
+  last_id_.store(id);
+  Entry& entry = entries_[block.key];
+  entry.block = block;
+  entry.reasons.emplace(id, std::string(reason));
+  key_of_pin_.emplace(id, block.key);
+  blocks_now_.store(entries_.size());
+  return id;
+}
+
+void PinnedBlocks::Remove(uint64_t id) {
+  MutexLock lock(&mutex_);
+  const auto pin = key_of_pin_.find(id);
+  if (pin == key_of_pin_.end()) return;
+  const auto entry = entries_.find(pin->second);
+  entry->second.reasons.erase(id);
+  if (entry->second.reasons.empty()) entries_.erase(entry);
+  key_of_pin_.erase(pin);
+  blocks_now_.store(entries_.size());
+  removals_.store(removals_.load() + 1);
+}
+
+std::string PinnedBlocks::ReasonsOf(uint64_t key) const {
+  if (empty()) return "";
+  MutexLock lock(&mutex_);
+  const auto entry = entries_.find(key);
+  if (entry == entries_.end()) return "";
+  std::vector<absl::string_view> reasons;
+  for (const auto& [id, reason] : entry->second.reasons) {
+    if (std::find(reasons.begin(), reasons.end(), reason) == reasons.end()) {
+      reasons.push_back(reason);
+    }
+  }
+  std::string text;
+  for (size_t i = 0; i < reasons.size(); ++i) {
+    if (i == kReasonsNamed) {
+      absl::StrAppend(&text, " and ", reasons.size() - i, " more");
+      break;
+    }
+    absl::StrAppend(&text, i > 0 ? ", " : "", "\"", reasons[i], "\"");
+  }
+  return text;
+}
+
+std::vector<VgIndex> PinnedBlocks::PinnedVgs() const {
+  std::vector<VgIndex> vgs;
+  if (empty()) return vgs;
+  MutexLock lock(&mutex_);
+  for (const auto& [key, entry] : entries_) {
+    const VgIndex vg = entry.block.movable_vg;
+    if (!vg.is_none()) vgs.push_back(vg);
+  }
+  std::sort(vgs.begin(), vgs.end());
+  vgs.erase(std::unique(vgs.begin(), vgs.end()), vgs.end());
+  return vgs;
+}
+
+PinnedBlocks::Totals PinnedBlocks::totals() const {
+  MutexLock lock(&mutex_);
+  Totals totals;
+  totals.blocks = entries_.size();
+  for (const auto& [key, entry] : entries_) {
+    totals.bytes += entry.block.bytes;
+    totals.full_granules += entry.block.full_granules;
+  }
+  return totals;
+}
+
+}  // namespace firn

@@ -1,0 +1,187 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Move hooks: a pass lets go of the pool's lock to call them, and so has to
+// know afterwards what has become of the blocks that it told them of.
+//
+// Each of those is marked first, so that it is freed behind the lock and leaves
+// `announced_` then. The hooks are called without the lock. After that the
+// caches are emptied, so that no block can come out of them, and what was freed
+// is waited for. A virtual granule on which there is nothing then but blocks
+// that are announced still, and slots that are neither handed out nor cached,
+// can get no other block while the lock is held.
+
+#include <optional>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "firn/core/pool_impl.h"
+
+namespace firn {
+
+absl::StatusOr<MoveHookRegistration> Pool::Impl::AddMoveHook(MoveHook hook) {
+  return Register(std::move(hook), hooks_);
+}
+
+template <typename Visit>
+void Pool::Impl::ForEachBlockOn(VgIndex vg, Visit visit) const {
+  const VgRecord& record = books_.vg(vg);
+  BlockStart start;
+  if (record.role == VgRole::kRemainder) {
+    start.vg = large_.RangeOf(vg).first;
+    // Not 0 where the remainder is the block's head.
+    if (start.vg == vg) start.offset_quanta = record.window.lo;
+    SlotContents contents;
+    contents.requested_bytes = large_.RequestedBytes(start);
+    contents.state = BlockState::kMarked;
+    if (contents.requested_bytes > 0) visit(start, contents);
+    return;
+  }
+  if (record.role != VgRole::kWindow) return;
+  std::vector<OffsetInterval> extents;
+  windows_.AppendLiveExtents(record.owner, &extents);
+  start.vg = vg;
+  for (const OffsetInterval& extent : extents) {
+    for (uint32_t at = extent.lo; at < extent.hi;) {
+      const SlotDirectory::Slot slot = slots_->Find(vg, at);
+      start.offset_quanta = at;
+      visit(start, UnpackSlot(slot.cell->load(std::memory_order_relaxed)));
+      at += slot.size_class < size_classes_.count()
+                ? size_classes_.slot_quanta(slot.size_class)
+                : extent.quanta();
+    }
+  }
+}
+
+void Pool::Impl::AnnounceBlocksOn(VgIndex vg,
+                                  std::vector<AnnouncedBlock>* blocks) {
+  std::vector<AnnouncedBlock> found;
+  ForEachBlockOn(vg, [&](BlockStart start, const SlotContents& contents)
+                         ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                           if (contents.state != BlockState::kLive &&
+                               contents.state != BlockState::kMarked) {
+                             return;
+                           }
+                           AnnouncedBlock announced;
+                           announced.start = start;
+                           announced.block.ptr = ToPointer(AddressOf(start));
+                           announced.block.bytes = contents.requested_bytes;
+                           found.push_back(announced);
+                         });
+  for (AnnouncedBlock& announced : found) {
+    // A free without the lock may have been faster.
+    if (!MarkBlock(announced.start)) continue;
+    // Another block of the cache's may be there by now.
+    announced.block.bytes = RequestedBytes(announced.start);
+    announced.block.old_generation = GenerationOf(announced.start);
+    announced.block.new_generation = announced.block.old_generation;
+    announced_.insert(UseKey(announced.start));
+    blocks->push_back(announced);
+  }
+}
+
+template <typename Call>
+void Pool::Impl::WithoutLock(Call call) {
+  // What a failed move has lost is nobody's, and others are about to look.
+  IsolateLost();
+  const bool may_wait = may_wait_;
+  const bool launches_are_drained = launches_are_drained_;
+  // Others know of their own work only.
+  launches_are_drained_ = false;
+  mutex_.Unlock();
+  call();
+  mutex_.Lock();
+  may_wait_ = may_wait;
+  launches_are_drained_ = launches_are_drained;
+}
+
+// Its owner holds mutex_ whenever it is called.
+class Pool::Impl::HookCaller final : public MoveObserver {
+ public:
+  explicit HookCaller(Impl* impl) : impl_(impl) {}
+
+  bool has_hooks() const override { return !impl_->hooks_->empty(); }
+
+  absl::Status Announce(std::vector<MovingSource>* sources) override {
+    impl_->mutex_.AssertHeld();
+    announced_.assign(sources->size(), AnnouncedSource());
+    for (size_t i = 0; i < sources->size(); ++i) {
+      for (const VgIndex vg : (*sources)[i].vgs) {
+        impl_->AnnounceBlocksOn(vg, &announced_[i].blocks);
+      }
+    }
+    impl_->WithoutLock([this, sources] {
+      for (size_t i = 0; i < sources->size(); ++i) {
+        AnnouncedSource& announced = announced_[i];
+        const std::vector<MovingBlock> blocks = BlocksOf(announced);
+        if (blocks.empty()) continue;
+        (*sources)[i].stays =
+            !impl_->hooks_->Before(blocks, &announced.called).ok();
+      }
+    });
+    return impl_->WaitUntilIdle();
+  }
+
+  bool HasNews(VgIndex vg) override {
+    impl_->mutex_.AssertHeld();
+    bool has_news = false;
+    impl_->ForEachBlockOn(
+        vg, [this, &has_news](BlockStart start, const SlotContents& contents)
+                ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                  switch (contents.state) {
+                    case BlockState::kLive:
+                    case BlockState::kParked:
+                      has_news = true;
+                      break;
+                    case BlockState::kMarked:
+                      has_news |= !impl_->announced_.contains(UseKey(start));
+                      break;
+                    default:
+                      break;
+                  }
+                });
+    return has_news;
+  }
+
+  void Conclude() override {
+    impl_->mutex_.AssertHeld();
+    for (AnnouncedSource& source : announced_) {
+      std::vector<AnnouncedBlock> left;
+      for (AnnouncedBlock& announced : source.blocks) {
+        if (!impl_->announced_.contains(UseKey(announced.start))) continue;
+        announced.block.new_generation = impl_->GenerationOf(announced.start);
+        left.push_back(announced);
+      }
+      source.blocks = std::move(left);
+    }
+    impl_->announced_.clear();
+    impl_->WithoutLock([this] {
+      for (const AnnouncedSource& source : announced_) {
+        impl_->hooks_->After(BlocksOf(source), source.called);
+      }
+    });
+  }
+
+ private:
+  struct AnnouncedSource {
+    std::vector<AnnouncedBlock> blocks;
+    std::vector<uint64_t> called;  // the hooks that are to hear of the end
+  };
+
+  static std::vector<MovingBlock> BlocksOf(const AnnouncedSource& source) {
+    std::vector<MovingBlock> blocks;
+    for (const AnnouncedBlock& announced : source.blocks) {
+      blocks.push_back(announced.block);
+    }
+    return blocks;
+  }
+
+  Impl* const impl_;
+  std::vector<AnnouncedSource> announced_;
+};
+
+std::unique_ptr<MoveObserver> Pool::Impl::MakeHookCaller() {
+  return absl::make_unique<HookCaller>(this);
+}
+
+}  // namespace firn

@@ -1,0 +1,76 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pins and tags: what is on record of single blocks of a pool.
+
+#include <algorithm>
+
+#include "firn/core/pool_impl.h"
+
+namespace firn {
+
+bool Pool::Impl::MarkBlock(BlockStart start) {
+  return books_.vg(start.vg).role != VgRole::kWindow || windows_.Mark(start);
+}
+
+// --- Pins ---
+
+PinnedBlock Pool::Impl::PinnedBlockAt(BlockStart start) const {
+  PinnedBlock block;
+  block.key = UseKey(start);
+  block.bytes = RequestedBytes(start);
+  if (books_.vg(start.vg).role == VgRole::kWindow) {
+    block.movable_vg = start.vg;
+    return block;
+  }
+  // The remainder is at either end, if there is one.
+  const VgRange range = large_.RangeOf(start.vg);
+  block.full_granules = range.count;
+  for (const VgIndex vg : {range.first, range.end() - 1}) {
+    if (books_.vg(vg).role != VgRole::kRemainder) continue;
+    block.movable_vg = vg;
+    block.full_granules = range.count - 1;
+  }
+  return block;
+}
+
+absl::StatusOr<Pin> Pool::Impl::PinBlock(const void* ptr,
+                                         absl::string_view reason) {
+  const absl::Status has_reason = CheckReason(reason);
+  if (!has_reason.ok()) return has_reason;
+  MutexLock lock(&mutex_);
+  const absl::StatusOr<BlockStart> start = FindBlock(ptr);
+  if (!start.ok()) return start.status();
+  const PinnedBlock block = PinnedBlockAt(*start);
+  // From here on a free comes by, and finds the pin.
+  if (!MarkBlock(*start)) return NoBlockAt(ToAddress(ptr));
+  const uint64_t id = pins_->Add(block, reason);
+  return Pin(pins_, id, ToPointer(ToAddress(ptr)));
+}
+
+uint64_t Pool::Impl::PinnedGranules() const {
+  std::vector<GranuleId> shared;
+  for (const VgIndex vg : pins_->PinnedVgs()) {
+    shared.push_back(books_.vg(vg).granule);
+  }
+  std::sort(shared.begin(), shared.end());
+  shared.erase(std::unique(shared.begin(), shared.end()), shared.end());
+  return shared.size() + pins_->totals().full_granules;
+}
+
+// --- Tags ---
+
+absl::StatusOr<Tag> Pool::Impl::RegisterTag(absl::string_view name) {
+  MutexLock lock(&mutex_);
+  return tags_.Register(name);
+}
+
+std::vector<TagStats> Pool::Impl::GetTagStats() const {
+  MutexLock lock(&mutex_);
+  const CacheTotals cached = caches_.totals();
+  return tags_.Stats(
+      LiveBytes(), stats_.live_allocations + cached.allocations - cached.frees,
+      stats_.allocations + cached.allocations);
+}
+
+}  // namespace firn
