@@ -48,7 +48,7 @@ class Pool::AnyImpl {
   virtual std::vector<TagStats> GetTagStats() const = 0;
   // May tidy up first.
   virtual PoolStats GetStats() = 0;
-  virtual PoolUsage GetUsage() const = 0;
+  virtual PoolUsage GetUsage() = 0;
   virtual absl::StatusOr<uint64_t> Generation(const void* ptr) const = 0;
   virtual absl::Status CheckInvariants() = 0;
   virtual LaunchGate* launch_gate() = 0;

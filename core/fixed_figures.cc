@@ -38,7 +38,7 @@ PoolStats Pool::FixedImpl::GetStats() {
   return stats;
 }
 
-PoolUsage Pool::FixedImpl::GetUsage() const {
+PoolUsage Pool::FixedImpl::GetUsage() {
   MutexLock lock(&mutex_);
   PoolUsage usage;
   usage.live_bytes = stats_.live_bytes;

@@ -108,10 +108,14 @@ PoolStats Pool::Impl::GetStats() {
   return stats;
 }
 
-PoolUsage Pool::Impl::GetUsage() const {
+PoolUsage Pool::Impl::GetUsage() {
   MutexLock lock(&mutex_);
   PoolUsage usage;
   usage.live_bytes = LiveBytes();
+  // Where nothing is live, nothing is used.
+  if (usage.live_bytes == 0 && books_.used_granules() > 0) {
+    ReleaseParked(/*is_idle=*/false);
+  }
   usage.used_bytes = GranulesToBytes(books_.used_granules());
   usage.held_bytes = GranulesToBytes(store_.held_granules());
   usage.mapped_vgs = mappings_.mapped_vgs();
