@@ -28,7 +28,7 @@ void Add(std::atomic<T>* counter, T value) {
 }  // namespace
 
 BlockCaches::BlockCaches(std::vector<uint8_t> heights)
-    : heights_(std::move(heights)), caches_(new Cache[kCaches]) {}
+    : heights_(std::move(heights)), caches_(new Cache[kCaches + 1]) {}
 
 BlockCaches::Cache& BlockCaches::MyCache() {
   return caches_[ThisThreadOrdinal() % kCaches];
@@ -46,6 +46,7 @@ void BlockCaches::ForEachUsed(Visit visit) const {
   for (; used != 0; used &= used - 1) {
     visit(caches_[static_cast<size_t>(absl::countr_zero(used))]);
   }
+  if (is_shared()) visit(caches_[kCaches]);
 }
 
 BlockCaches::StreamStacks* BlockCaches::FindStacks(Cache* cache,
@@ -86,7 +87,10 @@ DevicePtr BlockCaches::Take(uint64_t stream_id, uint32_t size_class,
   StreamStacks* const stacks = FindStacks(&cache, stream_id);
   if (stacks == nullptr) return 0;
   Stack& stack = stacks->by_class[size_class];
-  if (stack.height == 0) return 0;
+  if (stack.height == 0 &&
+      !(is_shared() && Withdraw(&cache, stacks, size_class))) {
+    return 0;
+  }
   const CachedBlock& block = stack.blocks[--stack.height];
   ++stack.hits;
   --stacks->blocks;
@@ -107,7 +111,10 @@ bool BlockCaches::Park(uint64_t stream_id, uint32_t size_class,
   StreamStacks* const stacks = FindStacks(&cache, stream_id);
   if (stacks == nullptr) return false;
   Stack& stack = stacks->by_class[size_class];
-  if (stack.height >= stack.limit) return false;
+  if (stack.height >= stack.limit &&
+      !(is_shared() && Deposit(&cache, stacks, size_class))) {
+    return false;
+  }
   // Of two threads that free the same block one finds it parked already.
   const std::optional<SlotContents> parked =
       ChangeState(block.cell, BlockState::kLive, BlockState::kParked, epoch);
@@ -119,16 +126,70 @@ bool BlockCaches::Park(uint64_t stream_id, uint32_t size_class,
   return true;
 }
 
+BlockCaches::StreamStacks* BlockCaches::OwnStacks(Cache* cache,
+                                                  uint64_t stream_id) {
+  StreamStacks* stacks = FindStacks(cache, stream_id);
+  if (stacks != nullptr) return stacks;
+  stacks = MakeStacks(cache, stream_id);
+  if (stacks != nullptr) {
+    used_.fetch_or(uint64_t{1} << (cache - caches_.get()),
+                   std::memory_order_release);
+  }
+  return stacks;
+}
+
+bool BlockCaches::Withdraw(Cache* cache, StreamStacks* stacks,
+                           uint32_t size_class) {
+  Cache& depot = caches_[kCaches];
+  const LightLockHolder lock(&depot.lock);
+  StreamStacks* const from = FindStacks(&depot, stacks->stream_id);
+  if (from == nullptr) return false;
+  Stack& source = from->by_class[size_class];
+  Stack& stack = stacks->by_class[size_class];
+  const uint32_t count =
+      std::min(source.height, (heights_[size_class] + 1u) / 2);
+  if (count == 0) return false;
+  stack.limit = std::max(stack.limit, count);
+  source.height -= count;
+  from->blocks -= count;
+  std::copy_n(source.blocks.begin() + source.height, count,
+              stack.blocks.begin());
+  stack.height = count;
+  stacks->blocks += count;
+  Add<uint64_t>(&depot.removed, count);
+  Add<uint64_t>(&cache->filled, count);
+  return true;
+}
+
+bool BlockCaches::Deposit(Cache* cache, StreamStacks* stacks,
+                          uint32_t size_class) {
+  Cache& depot = caches_[kCaches];
+  const LightLockHolder lock(&depot.lock);
+  StreamStacks* to = FindStacks(&depot, stacks->stream_id);
+  if (to == nullptr) to = MakeStacks(&depot, stacks->stream_id);
+  if (to == nullptr) return false;
+  Stack& target = to->by_class[size_class];
+  Stack& stack = stacks->by_class[size_class];
+  const uint32_t count = std::min<uint32_t>(
+      (stack.height + 1) / 2, heights_[size_class] - target.height);
+  if (count == 0) return false;
+  const auto begin = stack.blocks.begin();
+  std::copy_n(begin, count, target.blocks.begin() + target.height);
+  std::move(begin + count, begin + stack.height, begin);
+  target.height += count;
+  to->blocks += count;
+  stack.height -= count;
+  stacks->blocks -= count;
+  Add<uint64_t>(&cache->removed, count);
+  Add<uint64_t>(&depot.filled, count);
+  return true;
+}
+
 uint32_t BlockCaches::NoteMiss(uint64_t stream_id, uint32_t size_class) {
   Cache& cache = MyCache();
   const LightLockHolder lock(&cache.lock);
-  StreamStacks* stacks = FindStacks(&cache, stream_id);
-  if (stacks == nullptr) {
-    stacks = MakeStacks(&cache, stream_id);
-    if (stacks == nullptr) return 0;
-    used_.fetch_or(uint64_t{1} << (&cache - caches_.get()),
-                   std::memory_order_release);
-  }
+  StreamStacks* const stacks = OwnStacks(&cache, stream_id);
+  if (stacks == nullptr) return 0;
   Stack& stack = stacks->by_class[size_class];
   const bool is_first = stack.limit == 0;
   stack.limit = std::min<uint32_t>(std::max(2 * stack.limit, kFirstLimit),
@@ -167,7 +228,7 @@ void BlockCaches::TakeSurplus(uint64_t stream_id, uint32_t size_class,
                               std::vector<CachedBlock>* blocks) {
   Cache& cache = MyCache();
   const LightLockHolder lock(&cache.lock);
-  StreamStacks* const stacks = FindStacks(&cache, stream_id);
+  StreamStacks* const stacks = OwnStacks(&cache, stream_id);
   if (stacks == nullptr) return;
   if (--stacks->frees_until_look == 0) {
     stacks->frees_until_look = kFreesBetweenLooks;
@@ -180,6 +241,8 @@ void BlockCaches::TakeSurplus(uint64_t stream_id, uint32_t size_class,
     }
   }
   Stack& stack = stacks->by_class[size_class];
+  // A thread may free what others allocate.
+  if (stack.limit == 0 && is_shared()) stack.limit = heights_[size_class];
   if (stack.height < stack.limit || stack.limit == 0) return;
   if (stack.hits > 0 && stack.limit < heights_[size_class]) {
     stack.limit = std::min<uint32_t>(2 * stack.limit, heights_[size_class]);

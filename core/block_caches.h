@@ -42,6 +42,10 @@ struct CacheTotals {
 // are and are moved like others; their memory is used again on the stream they
 // were freed on alone.
 //
+// Where several threads use the pool, what one has too much of goes to a depot
+// that all take from when they have none: what a thread frees for others costs
+// the pool's lock as little as what it frees for itself.
+//
 // A thread that ends leaves its cache to the thread that shares it next, and to
 // whoever empties all of them.
 //
@@ -122,6 +126,7 @@ class BlockCaches {
     std::vector<std::unique_ptr<StreamStacks>> streams ABSL_GUARDED_BY(lock);
     StreamStacks* last ABSL_GUARDED_BY(lock) = nullptr;  // of `streams`
   };
+  // Of threads; the depot comes behind them.
   static constexpr size_t kCaches = 64;
   static constexpr size_t kMostStreams = 8;
 
@@ -134,6 +139,21 @@ class BlockCaches {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(cache->lock);
   static void TakeStacks(Cache* cache, StreamStacks* stacks,
                          std::vector<CachedBlock>* blocks)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(cache->lock);
+  // Whether more than one thread has a cache.
+  bool is_shared() const {
+    const uint64_t used = used_.load(std::memory_order_relaxed);
+    return (used & (used - 1)) != 0;
+  }
+  // Moves blocks from the depot onto an empty stack, and the older half of a
+  // full one to the depot. False if there were none, or no room for any.
+  bool Withdraw(Cache* cache, StreamStacks* stacks, uint32_t size_class)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(cache->lock);
+  bool Deposit(Cache* cache, StreamStacks* stacks, uint32_t size_class)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(cache->lock);
+  // The stacks of a stream in the calling thread's cache, made where there are
+  // none; null if it serves too many.
+  StreamStacks* OwnStacks(Cache* cache, uint64_t stream_id)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(cache->lock);
   // Takes the `count` oldest blocks of a stack.
   static void TakeOldest(uint32_t count, Cache* cache, StreamStacks* stacks,

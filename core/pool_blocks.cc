@@ -12,6 +12,7 @@
 #include "firn/core/pool_impl.h"
 
 namespace firn {
+
 // --- Without the lock ---
 
 Pool::Impl::CacheKey Pool::Impl::KeyOf(uint64_t bytes,
@@ -157,8 +158,9 @@ void Pool::Impl::RefillCache(const CacheKey& key) {
   parked_.clear();
   for (const BlockStart slot : done_) parked_.push_back(CachedBlockAt(slot));
   caches_.Fill(key.stream_id, key.size_class, &parked_);
-  for (const CachedBlock& block : parked_)
+  for (const CachedBlock& block : parked_) {
     windows_.Free(StartOf(block.address));
+  }
 }
 
 uint64_t Pool::Impl::RequestedBytes(BlockStart start) const {

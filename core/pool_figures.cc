@@ -62,8 +62,8 @@ const absl::Status* Pool::Impl::SameFailure(const Request& request,
 void Pool::Impl::RememberFailure(const Request& request, Reach reach,
                                  const absl::Status& failure) {
   // Where it is not the budget that is used up, the driver may have more to
-  // give next time.
-  if (!absl::IsResourceExhausted(failure) ||
+  // give next time; and where nothing could be waited for, others may do so.
+  if (!absl::IsResourceExhausted(failure) || reach == Reach::kNoWaiting ||
       store_.held_granules() < store_.budget_granules()) {
     return;
   }

@@ -17,6 +17,7 @@ namespace {
 // A pass forced by a failing allocation recovers at least so many granules if
 // it can: the next failure is then some way off.
 constexpr uint64_t kLeastGranulesPerForcedPass = 8;
+
 }  // namespace
 
 // --- Allocation ---

@@ -40,15 +40,22 @@ class Ring {
  public:
   void Push(void* block) {
     const uint64_t tail = tail_.load(std::memory_order_relaxed);
-    WaitUntil(
-        [&] { return tail - head_.load(std::memory_order_acquire) < kSlots; });
+    WaitUntil([&] {
+      if (tail - known_head_ < kSlots) return true;
+      known_head_ = head_.load(std::memory_order_acquire);
+      return tail - known_head_ < kSlots;
+    });
     slots_[tail % kSlots] = block;
     tail_.store(tail + 1, std::memory_order_release);
   }
   // The oldest block; it stays in the ring until Pop.
   void* Front() {
     const uint64_t head = head_.load(std::memory_order_relaxed);
-    WaitUntil([&] { return head != tail_.load(std::memory_order_acquire); });
+    WaitUntil([&] {
+      if (head != known_tail_) return true;
+      known_tail_ = tail_.load(std::memory_order_acquire);
+      return head != known_tail_;
+    });
     return slots_[head % kSlots];
   }
   void Pop() {
@@ -65,8 +72,12 @@ class Ring {
  private:
   static constexpr size_t kSlots = 1024;
   std::array<void*, kSlots> slots_;
-  alignas(128) std::atomic<uint64_t> head_{0};  // written by the taking thread
-  alignas(128) std::atomic<uint64_t> tail_{0};  // written by the giving thread
+  // Written by the taking thread, which looks at the other's side only where
+  // what it knows of that is used up; and likewise by the giving thread.
+  alignas(128) std::atomic<uint64_t> head_{0};
+  uint64_t known_tail_ = 0;
+  alignas(128) std::atomic<uint64_t> tail_{0};
+  uint64_t known_head_ = 0;
 };
 
 // One iteration: this thread allocates a block, and another frees it. A batch
@@ -77,9 +88,10 @@ void BM_Pool_CrossThread(benchmark::State& state) {
   if (!pool.ok()) return SkipWith(&state, pool.status());
   Ring ring;
   std::atomic<uint64_t> failures{0};
-  std::thread freeing([&] {
+  // What both threads read each time must not lie on a stack that one writes.
+  std::thread freeing([&ring, &failures, pool = pool->get()] {
     while (void* const block = ring.Front()) {
-      if (!(*pool)->Free(block).ok()) ++failures;
+      if (!pool->Free(block).ok()) ++failures;
       ring.Pop();  // afterwards: an empty ring means that all are freed
     }
   });
@@ -107,21 +119,22 @@ void BM_Pool_SmallPair_2Threads(benchmark::State& state) {
       MakeGhostPool(kCapacityBytes);
   if (!pool.ok()) return SkipWith(&state, pool.status());
   std::atomic<uint64_t> failures{0};
-  const auto run_batch = [&] {
+  // What both threads read each time must not lie on a stack that one writes.
+  const auto run_batch = [&failures](Pool* used_pool) {
     for (int64_t i = 0; i < kBatch; ++i) {
-      if (!AllocateAndFree(pool->get(), kBlockBytes)) ++failures;
+      if (!AllocateAndFree(used_pool, kBlockBytes)) ++failures;
     }
   };
   alignas(128) std::atomic<int64_t> asked{0};  // batches; -1: no more
   alignas(128) std::atomic<int64_t> done{0};
-  std::thread other([&] {
+  std::thread other([&, pool = pool->get()] {
     for (int64_t batch = 1;; ++batch) {
       WaitUntil([&] {
         const int64_t now = asked.load(std::memory_order_acquire);
         return now == batch || now < 0;
       });
       if (asked.load(std::memory_order_relaxed) < 0) return;
-      run_batch();
+      run_batch(pool);
       done.store(batch, std::memory_order_release);
     }
   });
@@ -129,7 +142,7 @@ void BM_Pool_SmallPair_2Threads(benchmark::State& state) {
   const auto start = std::chrono::steady_clock::now();
   while (state.KeepRunningBatch(kBatch)) {
     asked.store(++batches, std::memory_order_release);
-    run_batch();
+    run_batch(pool->get());
     WaitUntil([&] { return done.load(std::memory_order_acquire) == batches; });
   }
   const std::chrono::duration<double> elapsed =

@@ -278,6 +278,65 @@ TEST_F(BlockCachesTest, OneStreamTooManyIsServedInThePlaceOfAnEmptyOne) {
 
 // --- Threads ---
 
+TEST_F(BlockCachesTest, WhatOneThreadFreesAnotherTakes) {
+  Serve(kStream);
+  std::vector<CachedBlock> freed;
+  std::thread([&] {
+    // It never takes anything, so that its first free only makes room.
+    EXPECT_FALSE(Park(kStream, 0, NewBlock(BlockState::kLive, 1)));
+    std::vector<CachedBlock> surplus;
+    caches_.TakeSurplus(kStream, 0, &surplus);
+    EXPECT_THAT(surplus, IsEmpty());
+    // Four fill its stack, of which the older ones make way; and so until the
+    // depot is as full.
+    for (int i = 0; i < 8; ++i) {
+      freed.push_back(NewBlock(BlockState::kLive, 1));
+      EXPECT_TRUE(Park(kStream, 0, freed.back())) << i;
+    }
+    EXPECT_FALSE(Park(kStream, 0, NewBlock(BlockState::kLive, 1)));
+    caches_.TakeSurplus(kStream, 0, &surplus);
+    EXPECT_THAT(AddressesOf(surplus),
+                ElementsAre(freed[4].address, freed[5].address));
+  }).join();
+  EXPECT_EQ(caches_.parked_blocks(), 6u);
+  EXPECT_TRUE(caches_.CheckInvariants());
+  std::vector<DevicePtr> taken;
+  for (int i = 0; i < 4; ++i) taken.push_back(caches_.Take(kStream, 0, 1));
+  EXPECT_THAT(taken, UnorderedElementsAre(freed[0].address, freed[1].address,
+                                          freed[2].address, freed[3].address));
+  // The other's own are its own, and those of a stream the stream's.
+  EXPECT_EQ(caches_.Take(kStream, 0, 1), 0u);
+  EXPECT_EQ(caches_.Take(kStream + 1, 0, 1), 0u);
+  EXPECT_EQ(caches_.parked_blocks(), 2u);
+  std::vector<CachedBlock> all;
+  caches_.TakeAll(&all);
+  EXPECT_THAT(all, SizeIs(2));
+  EXPECT_EQ(caches_.parked_blocks(), 0u);
+}
+
+TEST_F(BlockCachesTest, TakeStreamAndTakeAllEmptyTheDepot) {
+  Serve(kStream);
+  for (const bool one_stream : {true, false}) {
+    std::thread([&] {
+      std::vector<CachedBlock> surplus;
+      caches_.TakeSurplus(kStream, 0, &surplus);
+      for (int i = 0; i < 6; ++i) {
+        EXPECT_TRUE(Park(kStream, 0, NewBlock(BlockState::kLive, 1)));
+      }
+    }).join();
+    EXPECT_EQ(caches_.parked_blocks(), 6u);
+    std::vector<CachedBlock> all;
+    if (one_stream) {
+      caches_.TakeStream(kStream, &all);
+    } else {
+      caches_.TakeAll(&all);
+    }
+    EXPECT_THAT(all, SizeIs(6));
+    EXPECT_EQ(caches_.parked_blocks(), 0u);
+    EXPECT_EQ(caches_.Take(kStream, 0, 1), 0u);
+  }
+}
+
 TEST_F(BlockCachesTest, OfTwoThreadsThatParkABlockOneSucceeds) {
   constexpr int kRounds = 5000;
   const CachedBlock block = NewBlock(BlockState::kLive, 100);
