@@ -25,26 +25,30 @@ GranuleStoreOptions Settled(GranuleStoreOptions options) {
 }  // namespace
 
 GranuleStore::GranuleStore(Driver* driver, GranuleStoreOptions options)
-    : driver_(driver), options_(Settled(std::move(options))) {}
+    : driver_(driver),
+      options_(Settled(std::move(options))),
+      device_ceiling_(options_.budget_granules),
+      budget_granules_(options_.budget_granules) {
+  if (options_.shared_budget != nullptr) options_.shared_budget->Join(this);
+}
 
 GranuleStore::~GranuleStore() {
+  if (options_.shared_budget != nullptr) {
+    options_.shared_budget->StopAsking(this);
+  }
   for (uint32_t i = 0; i < records_.id_limit(); ++i) {
     const GranuleId granule(i);
     if (records_.contains(granule)) {
       driver_->MemRelease(records_[granule].handle);
     }
   }
+  if (options_.shared_budget != nullptr) options_.shared_budget->Leave(this);
 }
 
 const AllocationProp& GranuleStore::PropOf(GranuleKind kind) const {
   if (kind == GranuleKind::kHost) return options_.host;
   return kind == GranuleKind::kExportable ? options_.exportable
                                           : options_.movable;
-}
-
-uint32_t GranuleStore::BudgetOf(GranuleKind kind) const {
-  return kind == GranuleKind::kHost ? options_.host_budget_granules
-                                    : options_.budget_granules;
 }
 
 GranuleStore::Account* GranuleStore::AccountOf(GranuleKind kind) {
@@ -130,13 +134,20 @@ void GranuleStore::Put(GranuleId granule) {
   if (ask) AskForMaintenance();
 }
 
+bool GranuleStore::HasCachedBeyondBudget() {
+  return device_.held - device_.releasing > budget_granules() &&
+         CacheOf(GranuleKind::kMovable)->granules +
+                 CacheOf(GranuleKind::kExportable)->granules >
+             0;
+}
+
 bool GranuleStore::NeedsMaintenance() {
   if (maintenance_asked_ || maintenance_wanted_ == nullptr) return false;
   bool needed =
-      retiring_.granules > 0 ||
+      retiring_.granules > 0 || HasCachedBeyondBudget() ||
       (CacheOf(GranuleKind::kMovable)->granules + refilling_granules_ <
            options_.low_water_granules &&
-       device_.held < options_.budget_granules);
+       free_budget_granules() > 0);
   for (const GranuleList& cache : caches_) {
     needed = needed || cache.granules > options_.high_water_granules;
   }

@@ -23,6 +23,7 @@
 #include "absl/time/time.h"
 #include "firn/vmm/driver.h"
 #include "firn/vmm/mutex.h"
+#include "firn/vmm/shared_budget.h"
 #include "firn/vmm/stored_granules.h"
 #include "firn/vmm/units.h"
 
@@ -32,8 +33,11 @@ struct GranuleStoreOptions {
   uint64_t granule_bytes = 0;
   // Most granules held of device memory (kMovable and kExportable together) and
   // of host memory. What is imported is its owner's, and counts for neither.
+  // The former can be lowered while the store is in use: see SetBudget.
   uint32_t budget_granules = 0;
   uint32_t host_budget_granules = 0;
+  // What stores of this device may hold of its memory together; none if null.
+  std::shared_ptr<SharedBudget> shared_budget;
   // How each kind is created (vmm/allocation_props.h). A kind whose type is
   // kInvalid cannot be had.
   AllocationProp movable;
@@ -62,23 +66,35 @@ struct MaintenanceReport {
 };
 
 // Thread safety: all methods may be called from any thread. Its lock is held
-// during no driver call that creates or releases, and is the last one taken
-// but for the driver's own.
+// during no driver call that creates or releases, nor while another store or a
+// callback is called, and is the last one taken but for that of the shared
+// budget and the driver's own.
+//
+// Where the shared budget is what AcquireAtMost is short of, the other stores
+// of that budget are asked for what is idle, by the calling thread: what they
+// have cached is released, then what their owners can spare. They are asked a
+// few times at most, and none waits for one that is itself asking; so two that
+// ask each other get less than they could at the worst. Maintain asks nobody,
+// and leaves what the shared budget has to acquisitions that are short of it.
 //
 // Invariants:
 //   (I6)  a granule in the cache has no mapping (the owner puts back no other);
 //   (I9)  held granules never exceed their budget, not even while they are
-//         being created;
+//         being created; where it was lowered below what was held, they only
+//         become fewer until they are within it. What the store has taken from
+//         the shared budget is what it holds of device memory;
 //   (I11) handles created = given out + cached + retiring + being released +
 //         quarantined + released, for created and imported ones together;
 //   (I13) a granule that was ever exported or marked as shared never enters the
 //         cache: it retires, and once released counts as possibly still held
 //         by whoever imported or registered it.
-class GranuleStore {
+class GranuleStore final : private SharedBudget::Member {
  public:
   // Does not own `driver`, which must outlive this object.
   GranuleStore(Driver* driver, GranuleStoreOptions options);
-  // Releases every handle it still holds. Nothing may be mapped any more.
+  // Releases every handle it still holds, and gives back its part of the shared
+  // budget. Nothing may be mapped any more. Waits for other stores that are
+  // asking it for memory.
   ~GranuleStore();
   GranuleStore(const GranuleStore&) = delete;
   GranuleStore& operator=(const GranuleStore&) = delete;
@@ -99,10 +115,11 @@ class GranuleStore {
   // Adds up to `count` granules of `kind` (not kImported) to `acquisition`:
   // cached ones, then new ones while budget and device allow. Getting fewer is
   // no error: what retires, and caches of other kinds, take their part of the
-  // budget until ReleaseCached. Any other refusal of the driver is one; what
-  // had been acquired stays acquired. Where it would get too few, it waits for
-  // what other threads are refilling or releasing. Unimplemented if the store
-  // has no such kind.
+  // budget until ReleaseCached. Where only the shared budget has no room, other
+  // stores are asked first (see above). Any other refusal of the driver is one;
+  // what had been acquired stays acquired. Where it would get too few, it waits
+  // for what other threads are refilling or releasing. Unimplemented if the
+  // store has no such kind.
   absl::Status AcquireAtMost(uint32_t count, Acquisition* acquisition,
                              GranuleKind kind = GranuleKind::kMovable)
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -156,12 +173,41 @@ class GranuleStore {
   void SetMaintenanceWanted(std::function<void()> wanted)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // --- Limits ---
+
+  // The budget of device memory from now on. One below what is held releases
+  // nothing: nothing is created until less is held, and Maintain releases what
+  // is cached until then. InvalidArgument unless it is at least 1 and at most
+  // the budget of the options.
+  absl::Status SetBudget(uint32_t granules) ABSL_LOCKS_EXCLUDED(mutex_);
+  // `release_idle` is called, without a lock of ours, when other stores of the
+  // shared budget lack `wanted_granules` that no cache has. It makes that many
+  // of what the owner does not need, or as many as there are, part of the
+  // cache (Put), or releases them itself, and returns how many; the store
+  // releases what was put there. It runs on a thread that is inside an
+  // acquisition from another store and may hold locks of that one's owner: it
+  // must not wait for a lock that is held during acquisitions (but may try to
+  // take it), nor acquire anything from a store of the same budget. Several
+  // calls can be under way at once. Null: nothing to ask. Returns once no call
+  // of what was set before is under way, so not to be called from within it.
+  void SetReleaseIdle(
+      std::function<uint32_t(uint32_t wanted_granules)> release_idle)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
   // --- Figures ---
 
   PhysicalHandle handle(GranuleId granule) const ABSL_LOCKS_EXCLUDED(mutex_);
   GranuleKind kind(GranuleId granule) const ABSL_LOCKS_EXCLUDED(mutex_);
   uint64_t granule_bytes() const { return options_.granule_bytes; }
-  uint32_t budget_granules() const { return options_.budget_granules; }
+  // Of device memory, as of the last SetBudget.
+  uint32_t budget_granules() const {
+    return budget_granules_.load(std::memory_order_relaxed);
+  }
+  // What SetBudget may set at most: the budget of the options.
+  uint32_t most_budget_granules() const { return options_.budget_granules; }
+  // How many could be created as far as the budgets go, the shared one
+  // included: of that, others may take what is left meanwhile.
+  uint32_t free_budget_granules() const;
   // Of device memory, those being created included.
   uint32_t held_granules() const {
     return held_granules_.load(std::memory_order_relaxed);
@@ -204,6 +250,8 @@ class GranuleStore {
     bool by_marks = false;
     uint32_t keep_granules = 0;
     absl::Time now;
+    // Ends when this many of device memory have left their lists.
+    uint32_t most_device_granules = std::numeric_limits<uint32_t>::max();
   };
   struct Leaving {
     GranuleId granule;
@@ -214,7 +262,6 @@ class GranuleStore {
   static constexpr size_t kCachedKinds = 3;
 
   const AllocationProp& PropOf(GranuleKind kind) const;
-  uint32_t BudgetOf(GranuleKind kind) const;
   Account* AccountOf(GranuleKind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   GranuleList* CacheOf(GranuleKind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return &caches_[static_cast<size_t>(kind)];
@@ -233,7 +280,12 @@ class GranuleStore {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Creation: a share of the budget, the driver's calls, and what came of them.
-  uint32_t Reserve(GranuleKind kind, uint32_t count)
+  // `lacking`: how many more the store's own budget has room for, but not the
+  // shared one.
+  uint32_t Reserve(GranuleKind kind, uint32_t count, uint32_t* lacking)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Granules are held no more, or have not come to be.
+  void Unhold(GranuleKind kind, uint32_t granules)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   DriverResult CreateHandles(GranuleKind kind, uint32_t count,
                              std::vector<PhysicalHandle>* handles)
@@ -247,9 +299,11 @@ class GranuleStore {
   // something of its budget.
   bool MoreMayCome(GranuleKind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes what there is in the cache and reserves what is then missing, as far
-  // as the budget goes; waits while both are nothing but more may come.
+  // as the budget goes (`lacking`: see Reserve); waits while both are nothing
+  // but more may come.
   uint32_t TakeOrReserve(GranuleKind kind, bool may_create, uint32_t* missing,
-                         Acquisition* acquisition) ABSL_LOCKS_EXCLUDED(mutex_);
+                         uint32_t* lacking, Acquisition* acquisition)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   DriverResult Refill(uint32_t* created) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Release: granules leave their lists, the driver's calls, and the outcome.
@@ -263,13 +317,21 @@ class GranuleStore {
   DriverResult ReleaseTowards(const ReleaseGoal& goal, uint32_t* released)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Being asked by other stores of the shared budget.
+  uint64_t CachedBytes() override ABSL_LOCKS_EXCLUDED(mutex_);
+  bool ReleaseCachedBytes(uint64_t bytes) override ABSL_LOCKS_EXCLUDED(mutex_);
+  bool AskOwnerForBytes(uint64_t bytes) override ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Whether more device memory than the budget is held, and some of it cached.
+  bool HasCachedBeyondBudget() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether maintenance is to be asked for now; if so, the caller does it when
   // it has left the lock.
   bool NeedsMaintenance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AskForMaintenance() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The parts of CheckInvariants: the lists, what each record says, and the
-  // sums over all of them.
+  // The parts of CheckInvariants: the shared budget, the lists, what each
+  // record says, and the sums over all of them.
+  absl::Status CheckSharedBudget() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckLists() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckRecord(GranuleId granule) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -278,12 +340,17 @@ class GranuleStore {
   Driver* const driver_;
   const GranuleStoreOptions options_;
   mutable Mutex mutex_;
-  CondVar settled_;  // a refill or a release has ended
+  // A refill, a release or a call of `release_idle_` has ended, or the budget
+  // has changed.
+  CondVar settled_;
   StoredGranules records_ ABSL_GUARDED_BY(mutex_);
   // By kind.
   std::array<GranuleList, kCachedKinds> caches_ ABSL_GUARDED_BY(mutex_);
   GranuleList retiring_ ABSL_GUARDED_BY(mutex_);
   Account device_ ABSL_GUARDED_BY(mutex_);
+  // The larger of the budget and of what was held when it was set, or has been
+  // at the least since.
+  uint32_t device_ceiling_ ABSL_GUARDED_BY(mutex_);
   Account host_ ABSL_GUARDED_BY(mutex_);
   Account imported_ ABSL_GUARDED_BY(mutex_);
   uint32_t refilling_granules_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -296,6 +363,10 @@ class GranuleStore {
   std::shared_ptr<const std::function<void()>> maintenance_wanted_
       ABSL_GUARDED_BY(mutex_);
   bool maintenance_asked_ ABSL_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<const std::function<uint32_t(uint32_t)>> release_idle_
+      ABSL_GUARDED_BY(mutex_);
+  uint32_t release_idle_calls_ ABSL_GUARDED_BY(mutex_) = 0;  // under way
+  std::atomic<uint32_t> budget_granules_;  // written under the lock only
   std::atomic<uint32_t> held_granules_{0};
   std::atomic<uint32_t> cached_granules_{0};
 };

@@ -16,11 +16,13 @@ namespace {
 constexpr size_t kStates = 6;
 constexpr size_t kKinds = 4;
 
+// `ceiling`: the budget, or what was held when it was lowered below that.
 absl::Status CheckBudget(absl::string_view memory, uint32_t held,
-                         uint32_t budget) {
-  if (held <= budget) return absl::OkStatus();
+                         uint32_t budget, uint32_t ceiling) {
+  if (held <= ceiling && budget <= ceiling) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("I9: ", held, " granules of ", memory,
-                                          " memory held, budget ", budget));
+                                          " memory held, budget ", budget,
+                                          ", ceiling ", ceiling));
 }
 
 }  // namespace
@@ -104,13 +106,27 @@ absl::Status GranuleStore::CheckSums() const {
       device_.held, " + ", host_.held, " + ", imported_.held));
 }
 
+absl::Status GranuleStore::CheckSharedBudget() const {
+  if (options_.shared_budget == nullptr) return absl::OkStatus();
+  const uint64_t taken = options_.shared_budget->held_bytes_of(this);
+  const uint64_t held = device_.held * options_.granule_bytes;
+  if (taken != held) {
+    return absl::InternalError(
+        absl::StrCat("I9: ", held, " bytes of device memory held, but ", taken,
+                     " taken from the shared budget"));
+  }
+  return options_.shared_budget->CheckInvariants();
+}
+
 absl::Status GranuleStore::CheckInvariants() const {
   MutexLock lock(&mutex_);
   absl::Status status =
-      CheckBudget("device", device_.held, options_.budget_granules);
+      CheckBudget("device", device_.held, budget_granules(), device_ceiling_);
   if (status.ok()) {
-    status = CheckBudget("host", host_.held, options_.host_budget_granules);
+    status = CheckBudget("host", host_.held, options_.host_budget_granules,
+                         options_.host_budget_granules);
   }
+  if (status.ok()) status = CheckSharedBudget();
   for (uint32_t i = 0; i < records_.id_limit() && status.ok(); ++i) {
     status = CheckRecord(GranuleId(i));
   }

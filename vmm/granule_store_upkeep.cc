@@ -4,6 +4,7 @@
 // The part of GranuleStore that has the driver create and release.
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,16 +17,28 @@ namespace {
 // Handles that a refill creates, or a release gives back, before others can see
 // what has come of it.
 constexpr uint32_t kBatchGranules = 32;
+// How often an acquisition has other stores give back what is idle. Once will
+// do, unless others are faster to take what has become free.
+constexpr uint32_t kMostReclaims = 4;
 
 }  // namespace
 
 // --- Creation ---
 
-uint32_t GranuleStore::Reserve(GranuleKind kind, uint32_t count) {
+uint32_t GranuleStore::Reserve(GranuleKind kind, uint32_t count,
+                               uint32_t* lacking) {
   Account* const account = AccountOf(kind);
-  const uint32_t budget = BudgetOf(kind);
+  const bool of_device = account == &device_;
+  const uint32_t budget =
+      of_device ? budget_granules() : options_.host_budget_granules;
   const uint32_t room = budget - std::min(budget, account->held);
-  const uint32_t reserved = std::min(count, room);
+  const uint32_t wanted = std::min(count, room);
+  uint32_t reserved = wanted;
+  if (of_device && options_.shared_budget != nullptr) {
+    reserved = static_cast<uint32_t>(
+        options_.shared_budget->Take(this, options_.granule_bytes, wanted));
+  }
+  *lacking = wanted - reserved;
   account->held += reserved;
   account->creating += reserved;
   PublishFigures();
@@ -47,9 +60,8 @@ DriverResult GranuleStore::CreateHandles(GranuleKind kind, uint32_t count,
 
 void GranuleStore::EndReservation(GranuleKind kind, uint32_t reserved,
                                   size_t created) {
-  Account* const account = AccountOf(kind);
-  account->creating -= reserved;
-  account->held -= reserved - static_cast<uint32_t>(created);
+  AccountOf(kind)->creating -= reserved;
+  Unhold(kind, reserved - static_cast<uint32_t>(created));
   created_total_ += created;
   PublishFigures();
 }
@@ -78,13 +90,14 @@ bool GranuleStore::MoreMayCome(GranuleKind kind) {
 }
 
 uint32_t GranuleStore::TakeOrReserve(GranuleKind kind, bool may_create,
-                                     uint32_t* missing,
+                                     uint32_t* missing, uint32_t* lacking,
                                      Acquisition* acquisition) {
   MutexLock lock(&mutex_);
   while (true) {
+    *lacking = 0;
     *missing -= TakeCached(*missing, kind, acquisition);
     if (*missing == 0) return 0;
-    const uint32_t reserved = may_create ? Reserve(kind, *missing) : 0;
+    const uint32_t reserved = may_create ? Reserve(kind, *missing, lacking) : 0;
     if (reserved > 0 || !MoreMayCome(kind)) return reserved;
     settled_.Wait(&mutex_);
     may_create = true;
@@ -101,10 +114,24 @@ absl::Status GranuleStore::AcquireAtMost(uint32_t count,
   }
   absl::Status status;
   bool may_create = true;
+  uint32_t reclaims_left = kMostReclaims;
+  std::optional<SharedBudget::Shortage> shortage;
   while (count > 0 && status.ok()) {
+    uint32_t lacking = 0;
     const uint32_t reserved =
-        TakeOrReserve(kind, may_create, &count, acquisition);
-    if (reserved == 0) break;
+        TakeOrReserve(kind, may_create, &count, &lacking, acquisition);
+    if (reserved == 0) {
+      if (lacking == 0) break;
+      SharedBudget* const shared = options_.shared_budget.get();
+      if (!shortage.has_value()) shortage.emplace(shared);
+      if (reclaims_left == 0 ||
+          !shared->Reclaim(this, lacking * options_.granule_bytes)) {
+        shared->NoteShortfall();
+        break;
+      }
+      --reclaims_left;
+      continue;
+    }
     std::vector<PhysicalHandle> handles;
     const DriverResult result = CreateHandles(kind, reserved, &handles);
     {
@@ -138,13 +165,20 @@ DriverResult GranuleStore::Refill(uint32_t* created) {
   constexpr GranuleKind kKind = GranuleKind::kMovable;
   DriverResult result = DriverResult::kSuccess;
   while (result == DriverResult::kSuccess) {
+    // Nobody else is to lose a cache for this one, nor what he is waiting for.
+    if (options_.shared_budget != nullptr &&
+        options_.shared_budget->has_shortage()) {
+      break;
+    }
     uint32_t reserved = 0;
     {
       MutexLock lock(&mutex_);
       const uint32_t had = CacheOf(kKind)->granules + refilling_granules_;
       if (had >= options_.low_water_granules) break;
+      uint32_t lacking = 0;
       reserved = Reserve(
-          kKind, std::min(options_.low_water_granules - had, kBatchGranules));
+          kKind, std::min(options_.low_water_granules - had, kBatchGranules),
+          &lacking);
       refilling_granules_ += reserved;
     }
     if (reserved == 0) break;
@@ -182,10 +216,9 @@ void GranuleStore::FinishRelease(const std::vector<Leaving>& leaving) {
   for (size_t i = leaving.size(); i-- > 0;) {
     const GranuleId granule = leaving[i].granule;
     StoredGranule& record = records_[granule];
-    Account* const account = AccountOf(record.kind);
-    --account->releasing;
+    --AccountOf(record.kind)->releasing;
     if (leaving[i].released) {
-      --account->held;
+      Unhold(record.kind, 1);
       ++released_total_;
       if (record.sharing != GranuleSharing::kPrivate) {
         ++possibly_held_elsewhere_total_;
@@ -250,10 +283,10 @@ GranuleId GranuleStore::NextToRelease(const ReleaseGoal& goal) {
                                const GranuleList& cache) {
     return records[cache.back].cached_since;
   };
-  if (!goal.by_marks) {
-    if (device_.held - device_.releasing <= goal.keep_granules) {
-      return GranuleId();
-    }
+  const bool beyond =
+      goal.by_marks ? HasCachedBeyondBudget()
+                    : device_.held - device_.releasing > goal.keep_granules;
+  if (beyond) {
     const GranuleList& movable = *CacheOf(GranuleKind::kMovable);
     const GranuleList& exportable = *CacheOf(GranuleKind::kExportable);
     if (exportable.granules == 0) return movable.back;
@@ -262,6 +295,7 @@ GranuleId GranuleStore::NextToRelease(const ReleaseGoal& goal) {
                ? movable.back
                : exportable.back;
   }
+  if (!goal.by_marks) return GranuleId();
   for (size_t kind = 0; kind < kCachedKinds; ++kind) {
     const GranuleList& cache = caches_[kind];
     const bool movable = kind == static_cast<size_t>(GranuleKind::kMovable);
@@ -278,13 +312,17 @@ GranuleId GranuleStore::NextToRelease(const ReleaseGoal& goal) {
 DriverResult GranuleStore::ReleaseTowards(const ReleaseGoal& goal,
                                           uint32_t* released) {
   DriverResult result = DriverResult::kSuccess;
+  uint32_t device_granules_left = goal.most_device_granules;
   while (result == DriverResult::kSuccess) {
     std::vector<Leaving> leaving;
     {
       MutexLock lock(&mutex_);
-      while (leaving.size() < kBatchGranules) {
+      while (leaving.size() < kBatchGranules && device_granules_left > 0) {
         const GranuleId granule = NextToRelease(goal);
         if (granule.is_none()) break;
+        if (AccountOf(records_[granule].kind) == &device_) {
+          --device_granules_left;
+        }
         StartRelease(granule, records_[granule].state, &leaving);
       }
       PublishFigures();

@@ -74,6 +74,8 @@ LaunchGate::Closure::~Closure() {
   if (gate_ != nullptr) gate_->Open();
 }
 
+bool LaunchGate::ThisThreadIsInsideAny() { return innermost_scope != nullptr; }
+
 bool LaunchGate::HasOpenScope() const {
   for (const Scope* scope = innermost_scope; scope != nullptr;
        scope = scope->outer_) {

@@ -149,6 +149,8 @@ class LaunchGate {
   bool is_armed() const { return armed_.load(std::memory_order_relaxed); }
   // Whether the calling thread is inside a scope of this gate.
   bool ThisThreadIsInside() const { return was_used() && HasOpenScope(); }
+  // Whether it is inside a scope of any gate.
+  static bool ThisThreadIsInsideAny();
   // Whether any scope was ever entered.
   bool was_used() const { return was_used_.load(std::memory_order_relaxed); }
   // The caller has waited for all devices by itself, and no scope was open
