@@ -78,6 +78,25 @@ absl::Status Relocator::Relocate(absl::Span<const Relocation> moves) {
   return absl::OkStatus();
 }
 
+absl::Status Relocator::Zero(absl::Span<const VgIndex> vgs) {
+  absl::Status status;
+  for (size_t i = 0; i < vgs.size() && status.ok();) {
+    // Neighbours in one call.
+    size_t end = i + 1;
+    while (end < vgs.size() && vgs[end] == vgs[end - 1] + 1) ++end;
+    status = ToStatus(driver_->MemsetD8Async(
+                          address_space_->AddressOf(vgs[i]), 0,
+                          (end - i) * address_space_->granule_bytes(), stream_),
+                      "cuMemsetD8Async");
+    i = end;
+  }
+  if (status.ok()) status = ConfirmCopies();
+  if (!status.ok() && !WaitForCopiesInFlight()) {
+    for (const VgIndex vg : vgs) mappings_->Abandon(vg, status);
+  }
+  return status;
+}
+
 absl::Status Relocator::MapAliases(absl::Span<const Relocation> moves) {
   aliases_.clear();
   for (const Relocation& move : moves) {

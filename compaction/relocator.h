@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // HOW virtual granules move: copy their live extents on a background stream,
-// wait until the copies are done, remap.
+// wait until the copies are done, remap. And how memory that passes from one
+// domain to another is zeroed.
 
 #ifndef FIRN_COMPACTION_RELOCATOR_H_
 #define FIRN_COMPACTION_RELOCATOR_H_
@@ -57,6 +58,12 @@ class Relocator {
   // will until this returns, that the extents of the hosts are free, and that
   // no `through` is moved itself. No work may be waiting for this thread.
   absl::Status Relocate(absl::Span<const Relocation> moves);
+
+  // Fills mapped virtual granules, which no work uses, with zeros, and waits
+  // until that is done. After an error their contents are undefined; where the
+  // device does not say that it has ended, they are the mapping table's lost
+  // ones.
+  absl::Status Zero(absl::Span<const VgIndex> vgs);
 
  private:
   // An address through which copies are written to a granule.

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "firn/core/domain.h"
 #include "firn/core/move_hooks.h"
 #include "firn/core/pin.h"
 #include "firn/core/pool.h"
@@ -44,6 +45,10 @@ class Pool::AnyImpl {
   virtual absl::StatusOr<Pin> PinBlock(const void* ptr,
                                        absl::string_view reason) = 0;
   virtual absl::StatusOr<MoveHookRegistration> AddMoveHook(MoveHook hook) = 0;
+  virtual absl::StatusOr<Domain> CreateDomain(const DomainOptions& options) = 0;
+  virtual absl::Status SetLimit(MemoryLimit limit) = 0;
+  virtual absl::Status SetDomainLimit(DomainId domain, MemoryLimit limit) = 0;
+  virtual std::vector<DomainStats> GetDomainStats() const = 0;
   virtual absl::StatusOr<Tag> RegisterTag(absl::string_view name) = 0;
   virtual std::vector<TagStats> GetTagStats() const = 0;
   // May tidy up first.
@@ -60,6 +65,9 @@ class Pool::AnyImpl {
       MoveHook hook, const std::shared_ptr<MoveHookList>& hooks);
   // Why a block that is pinned for these reasons is not freed.
   static absl::Status PinnedError(const void* ptr, const std::string& reasons);
+  // InvalidArgument names the field of a limit that cannot be.
+  static absl::Status CheckLimit(const MemoryLimit& limit,
+                                 uint64_t capacity_bytes);
   // A pin needs a reason.
   static absl::Status CheckReason(absl::string_view reason);
 };

@@ -13,11 +13,11 @@ absl::Status Pool::FixedImpl::OutOfMemory(const Request& request,
                                           const absl::Status& last_failure) {
   return absl::ResourceExhaustedError(absl::StrCat(
       "cannot allocate ", request.bytes, " bytes: ", last_failure.message(),
-      ". capacity ", capacity_bytes_, ", held ", heap_.held_bytes(), ", live ",
-      stats_.live_bytes, ", used ", heap_.used_bytes(), ", longest free range ",
-      heap_.longest_free_bytes(), ", pending frees ",
-      free_queue_.pending_bytes(), ". Live memory cannot move: ", never_moves_,
-      "."));
+      ". capacity ", capacity_bytes_, ", limit ", limit_.hard, ", held ",
+      heap_.held_bytes(), ", live ", stats_.live_bytes, ", used ",
+      heap_.used_bytes(), ", longest free range ", heap_.longest_free_bytes(),
+      ", pending frees ", free_queue_.pending_bytes(),
+      ". Live memory cannot move: ", never_moves_, "."));
 }
 
 PoolStats Pool::FixedImpl::GetStats() {
@@ -27,6 +27,8 @@ PoolStats Pool::FixedImpl::GetStats() {
   stats.device_name = identity_.device_name;
   stats.driver_reason = driver_reason_;
   stats.capacity_bytes = capacity_bytes_;
+  stats.limit_bytes = limit_.hard;
+  stats.soft_limit_bytes = limit_.soft;
   stats.used_bytes = heap_.used_bytes();
   stats.held_bytes = heap_.held_bytes();
   stats.cached_bytes = heap_.held_bytes() - heap_.used_bytes();
@@ -60,9 +62,9 @@ absl::Status Pool::FixedImpl::CheckInvariants() {
        {heap_.CheckInvariants(), tracker_->CheckInvariants()}) {
     if (!status.ok()) return status;
   }
-  if (heap_.held_bytes() > capacity_bytes_) {
+  if (heap_.held_bytes() > ceiling_bytes_) {
     return absl::InternalError(absl::StrCat(
-        "I9: ", heap_.held_bytes(), " bytes held, capacity ", capacity_bytes_));
+        "I9: ", heap_.held_bytes(), " bytes held, limit ", limit_.hard));
   }
   if (heap_.requested_bytes() !=
       stats_.live_bytes + free_queue_.pending_bytes()) {
@@ -72,6 +74,54 @@ absl::Status Pool::FixedImpl::CheckInvariants() {
                      free_queue_.pending_bytes(), " pending"));
   }
   return absl::OkStatus();
+}
+
+// --- Limits and domains ---
+
+absl::Status Pool::FixedImpl::SetLimit(MemoryLimit limit) {
+  const absl::Status valid = CheckLimit(limit, capacity_bytes_);
+  if (!valid.ok()) return valid;
+  const bool is_inside = gate_.ThisThreadIsInside();
+  MutexLock lock(&mutex_);
+  may_wait_ = !is_inside;
+  limit_.hard = limit.hard_bytes > 0 ? limit.hard_bytes : capacity_bytes_;
+  limit_.soft = limit.soft_bytes > 0 ? limit.soft_bytes : limit_.hard;
+  ceiling_bytes_ = std::max(limit_.hard, heap_.held_bytes());
+  if (heap_.held_bytes() <= limit_.soft || !may_wait_) return absl::OkStatus();
+  const absl::Status freed = ReleasePending(true);
+  if (!freed.ok()) return freed;
+  const uint64_t used_bytes = heap_.used_bytes();
+  uint64_t released_bytes = 0;
+  return ReleaseEmpty(limit_.soft > used_bytes ? limit_.soft - used_bytes : 0,
+                      &released_bytes);
+}
+
+absl::StatusOr<Domain> Pool::FixedImpl::CreateDomain(
+    const DomainOptions& /*options*/) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "domains need granules to keep apart, which this pool has not: ",
+      never_moves_));
+}
+
+absl::Status Pool::FixedImpl::SetDomainLimit(DomainId domain,
+                                             MemoryLimit /*limit*/) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("domain: ", static_cast<uint32_t>(domain),
+                   " is none that was created in this pool"));
+}
+
+std::vector<DomainStats> Pool::FixedImpl::GetDomainStats() const {
+  MutexLock lock(&mutex_);
+  std::vector<DomainStats> all(1);
+  DomainStats& in_none = all.front();
+  in_none.name = "default";
+  in_none.live_bytes = stats_.live_bytes;
+  in_none.live_allocations = stats_.live_allocations;
+  in_none.used_bytes = heap_.used_bytes();
+  in_none.mapped_bytes = heap_.held_bytes();
+  in_none.allocations = stats_.allocations;
+  in_none.failed_allocations = stats_.failed_allocations;
+  return all;
 }
 
 // --- Pins, hooks and tags ---

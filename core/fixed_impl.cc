@@ -72,7 +72,10 @@ Pool::FixedImpl::FixedImpl(PoolOptions options, std::string driver_reason,
       streams_(driver_, tracker_.get(), [this] { return WaitForFreed(); }),
       pins_(std::make_shared<PinnedBlocks>()),
       hooks_(std::make_shared<MoveHookList>()),
-      free_queue_(tracker_.get()) {}
+      free_queue_(tracker_.get()),
+      ceiling_bytes_(capacity_bytes_) {
+  limit_.hard = limit_.soft = capacity_bytes_;
+}
 
 Pool::FixedImpl::~FixedImpl() {
   // Memory must not go while work uses it. Scopes may have named streams that
@@ -96,7 +99,12 @@ absl::StatusOr<void*> Pool::FixedImpl::Allocate(
   if (bytes == 0) {
     return absl::InvalidArgumentError("bytes: 0; ask for at least 1");
   }
-  const absl::Status valid = options.Validate();
+  absl::Status valid = options.Validate();
+  if (valid.ok() && options.domain != DomainId::kDefault) {
+    valid = absl::InvalidArgumentError(
+        absl::StrCat("domain: ", static_cast<uint32_t>(options.domain),
+                     " is no domain of this pool"));
+  }
   if (!valid.ok()) return valid;
   Request request;
   request.bytes = bytes;
@@ -129,18 +137,32 @@ absl::StatusOr<void*> Pool::FixedImpl::Allocate(
 
 absl::StatusOr<Pool::FixedImpl::BlockNumber> Pool::FixedImpl::AllocateLocked(
     const Request& request) {
+  const absl::StatusOr<BlockNumber> block =
+      AllocateWithin(limit_.soft, request);
+  if (!absl::IsResourceExhausted(block.status()) ||
+      limit_.soft == limit_.hard) {
+    return block;
+  }
+  return AllocateWithin(limit_.hard, request);
+}
+
+absl::StatusOr<Pool::FixedImpl::BlockNumber> Pool::FixedImpl::AllocateWithin(
+    uint64_t limit_bytes, const Request& request) {
   const auto place = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     return heap_.Allocate(request.bytes, request.alignment_quanta);
   };
   // 1. Room that there is.
   std::optional<BlockNumber> block = place();
   if (block.has_value()) return *block;
-  if (request.bytes > capacity_bytes_) {
-    return OutOfMemory(request,
-                       absl::ResourceExhaustedError("more than the capacity"));
+  if (request.bytes > limit_bytes) {
+    return OutOfMemory(
+        request, absl::ResourceExhaustedError(request.bytes > capacity_bytes_
+                                                  ? "more than the capacity"
+                                                  : "more than the limit"));
   }
   // 2. More of the driver's memory.
-  absl::StatusOr<BlockNumber> in_new = AllocateInNewSegment(request);
+  absl::StatusOr<BlockNumber> in_new =
+      AllocateInNewSegment(limit_bytes, request);
   if (!absl::IsResourceExhausted(in_new.status())) return in_new;
   if (!may_wait_) return OutOfMemory(request, in_new.status());
   // 3. Freed blocks whose streams are not done: wait for them.
@@ -155,19 +177,21 @@ absl::StatusOr<Pool::FixedImpl::BlockNumber> Pool::FixedImpl::AllocateLocked(
   const absl::Status status = ReleaseEmpty(/*keep_bytes=*/0, &released_bytes);
   if (!status.ok()) return status;
   if (released_bytes != 0) {
-    in_new = AllocateInNewSegment(request);
+    in_new = AllocateInNewSegment(limit_bytes, request);
     if (!absl::IsResourceExhausted(in_new.status())) return in_new;
   }
   return OutOfMemory(request, in_new.status());
 }
 
 absl::StatusOr<Pool::FixedImpl::BlockNumber>
-Pool::FixedImpl::AllocateInNewSegment(const Request& request) {
+Pool::FixedImpl::AllocateInNewSegment(uint64_t limit_bytes,
+                                      const Request& request) {
   // Where the driver's own alignment does for the block, nothing need be added.
   const uint64_t bytes = QuantaToBytes(BytesToQuanta(request.bytes));
   for (const uint64_t slack_bytes :
        {uint64_t{0}, QuantaToBytes(request.alignment_quanta)}) {
-    const absl::StatusOr<DevicePtr> address = AddSegment(bytes + slack_bytes);
+    const absl::StatusOr<DevicePtr> address =
+        AddSegment(limit_bytes, bytes + slack_bytes);
     if (!address.ok()) return address.status();
     const std::optional<BlockNumber> block =
         heap_.Allocate(request.bytes, request.alignment_quanta);
@@ -178,11 +202,14 @@ Pool::FixedImpl::AllocateInNewSegment(const Request& request) {
   return absl::ResourceExhaustedError("a new segment has no room for it");
 }
 
-absl::StatusOr<DevicePtr> Pool::FixedImpl::AddSegment(uint64_t least_bytes) {
-  const uint64_t room_bytes = capacity_bytes_ - heap_.held_bytes();
+absl::StatusOr<DevicePtr> Pool::FixedImpl::AddSegment(uint64_t limit_bytes,
+                                                      uint64_t least_bytes) {
+  const uint64_t held_bytes = heap_.held_bytes();
+  const uint64_t room_bytes =
+      limit_bytes > held_bytes ? limit_bytes - held_bytes : 0;
   if (least_bytes > room_bytes) {
     return absl::ResourceExhaustedError(
-        "the capacity has no room for another segment");
+        "the limit has no room for another segment");
   }
   const uint64_t unit_mask = kSegmentUnitBytes - 1;
   uint64_t bytes =
@@ -222,6 +249,8 @@ absl::Status Pool::FixedImpl::ReleaseSegment(DevicePtr address) {
     return ToStatus(result, "cuMemFree", driver_->loss());
   }
   heap_.RemoveSegment(address);
+  ceiling_bytes_ =
+      std::max(limit_.hard, std::min(ceiling_bytes_, heap_.held_bytes()));
   ++stats_.handles_released;
   return absl::OkStatus();
 }

@@ -56,6 +56,12 @@ class Pool::FixedImpl final : public Pool::AnyImpl {
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Never called.
   absl::StatusOr<MoveHookRegistration> AddMoveHook(MoveHook hook) override;
+  // FailedPrecondition: segments are not told apart by domain.
+  absl::StatusOr<Domain> CreateDomain(const DomainOptions& options) override;
+  absl::Status SetLimit(MemoryLimit limit) override ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status SetDomainLimit(DomainId domain, MemoryLimit limit) override;
+  std::vector<DomainStats> GetDomainStats() const override
+      ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<Tag> RegisterTag(absl::string_view name) override
       ABSL_LOCKS_EXCLUDED(mutex_);
   std::vector<TagStats> GetTagStats() const override
@@ -77,19 +83,29 @@ class Pool::FixedImpl final : public Pool::AnyImpl {
     uint64_t bytes = 0;
     uint64_t alignment_quanta = 1;
   };
+  struct ByteLimit {
+    uint64_t hard = 0;
+    uint64_t soft = 0;  // at most hard
+  };
 
   FixedImpl(PoolOptions options, std::string driver_reason,
             std::string never_moves, std::unique_ptr<StreamTracker> tracker);
 
-  // The rungs of an allocation, cheapest first.
   absl::StatusOr<BlockNumber> AllocateLocked(const Request& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The rungs of an allocation, cheapest first, with segments of at most so
+  // many bytes in all.
+  absl::StatusOr<BlockNumber> AllocateWithin(uint64_t limit_bytes,
+                                             const Request& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Places it in a new segment. ResourceExhausted: neither the capacity nor the
   // driver has room for one.
-  absl::StatusOr<BlockNumber> AllocateInNewSegment(const Request& request)
+  absl::StatusOr<BlockNumber> AllocateInNewSegment(uint64_t limit_bytes,
+                                                   const Request& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Adds one of at least `least_bytes`; returns its address.
-  absl::StatusOr<DevicePtr> AddSegment(uint64_t least_bytes)
+  absl::StatusOr<DevicePtr> AddSegment(uint64_t limit_bytes,
+                                       uint64_t least_bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Gives an empty one back to the driver; it stays if that fails.
   absl::Status ReleaseSegment(DevicePtr address)
@@ -138,6 +154,9 @@ class Pool::FixedImpl final : public Pool::AnyImpl {
   // A block is named by its number there, as if that were a virtual granule.
   FreeQueue free_queue_ ABSL_GUARDED_BY(mutex_);
   TagBooks tags_ ABSL_GUARDED_BY(mutex_);
+  ByteLimit limit_ ABSL_GUARDED_BY(mutex_);
+  // What was held when the limit was set, as far as it still is: I9.
+  uint64_t ceiling_bytes_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<BlockNumber> pending_ ABSL_GUARDED_BY(mutex_);
   // What RecordUse has noted of live blocks.
   absl::flat_hash_map<BlockNumber, std::vector<StreamToken>> uses_

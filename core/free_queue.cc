@@ -56,6 +56,7 @@ absl::Status FreeQueue::PushUsed(const FreedBlock& block, StreamHandle stream,
 }
 
 std::optional<BlockStart> FreeQueue::TakeAgain(uint64_t stream_id,
+                                               ArenaIndex arena,
                                                uint64_t quanta,
                                                uint64_t alignment_quanta) {
   const auto found = by_stream_.find(stream_id);
@@ -65,7 +66,8 @@ std::optional<BlockStart> FreeQueue::TakeAgain(uint64_t stream_id,
       entries.size() > kMostLooks ? entries.size() - kMostLooks : 0;
   for (size_t i = entries.size(); i-- > end;) {
     FreedBlock& block = entries[i].block;
-    if (block.quanta != quanta || block.start.vg.is_none() ||
+    if (block.quanta != quanta || block.arena != arena ||
+        block.start.vg.is_none() ||
         block.start.offset_quanta % alignment_quanta != 0) {
       continue;
     }

@@ -26,6 +26,7 @@ struct FreedBlock {
   BlockStart start;
   uint64_t bytes = 0;   // requested
   uint64_t quanta = 0;  // its extent: what a request must take to have it again
+  ArenaIndex arena = 0;
 };
 
 // Adds a use of a block to those on record; a later one of the same stream
@@ -50,9 +51,10 @@ class FreeQueue {
   absl::Status PushUsed(const FreedBlock& block, StreamHandle stream,
                         std::vector<StreamToken> uses);
 
-  // Takes back a block of this extent, aligned as asked for, that was freed on
-  // the stream lately: for use there, where its order protects it.
-  std::optional<BlockStart> TakeAgain(uint64_t stream_id, uint64_t quanta,
+  // Takes back a block of this arena and extent, aligned as asked for, that was
+  // freed on the stream lately: for use there, where its order protects it.
+  std::optional<BlockStart> TakeAgain(uint64_t stream_id, ArenaIndex arena,
+                                      uint64_t quanta,
                                       uint64_t alignment_quanta);
 
   // Appends the blocks that are done to `done`; at most one check more a stream

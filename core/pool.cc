@@ -42,6 +42,22 @@ absl::StatusOr<MoveHookRegistration> Pool::AddMoveHook(MoveHook hook) {
   return impl_->AddMoveHook(std::move(hook));
 }
 
+absl::StatusOr<Domain> Pool::CreateDomain(DomainOptions options) {
+  return impl_->CreateDomain(options);
+}
+
+absl::Status Pool::SetLimit(MemoryLimit limit) {
+  return impl_->SetLimit(limit);
+}
+
+absl::Status Pool::SetDomainLimit(DomainId domain, MemoryLimit limit) {
+  return impl_->SetDomainLimit(domain, limit);
+}
+
+std::vector<DomainStats> Pool::GetDomainStats() const {
+  return impl_->GetDomainStats();
+}
+
 absl::StatusOr<Tag> Pool::RegisterTag(absl::string_view name) {
   return impl_->RegisterTag(name);
 }

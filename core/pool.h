@@ -39,6 +39,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "firn/core/domain.h"
 #include "firn/core/move_hooks.h"
 #include "firn/core/pin.h"
 #include "firn/core/pool_options.h"
@@ -122,6 +123,27 @@ class Pool {
   // held in all, those in use included. Returns the bytes released. Never moves
   // anything.
   absl::StatusOr<uint64_t> Trim(uint64_t keep_bytes = 0);
+
+  // A domain of its own (core/domain.h). InvalidArgument names what is wrong
+  // with the options; ResourceExhausted: there are 64; FailedPrecondition: the
+  // pool has no granules to keep apart, as on devices without virtual memory
+  // management.
+  absl::StatusOr<Domain> CreateDomain(DomainOptions options);
+
+  // How much memory the pool may hold, from now on, up to its capacity. What is
+  // idle beyond the soft limit goes back to the driver, after waiting for what
+  // uses it, unless inside a LaunchScope of the calling thread. What is in use
+  // beyond the hard limit stays, and nothing is added to it. InvalidArgument
+  // names the field, and nothing has changed; after an error of the driver the
+  // limit holds, but idle memory may be left.
+  absl::Status SetLimit(MemoryLimit limit);
+  // The same for the granules that are mapped for a domain; what is in use or
+  // idle beyond it stays until it is wanted elsewhere. InvalidArgument also if
+  // there is no such domain.
+  absl::Status SetDomainLimit(DomainId domain, MemoryLimit limit);
+
+  // Of each domain, what is in none first.
+  std::vector<DomainStats> GetDomainStats() const;
 
   // A tag of this name for AllocateOptions::tag; the same one for the same
   // name. InvalidArgument: no name, or "untagged"; ResourceExhausted: 255 tags

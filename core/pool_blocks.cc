@@ -21,6 +21,7 @@ Pool::Impl::CacheKey Pool::Impl::KeyOf(uint64_t bytes,
   key.size_class = size_classes_.count();
   const uint64_t quanta = BytesToQuanta(bytes);
   if (quanta >= size_classes_.limit_quanta() || options.tag != Tag::kUntagged ||
+      !(ArenaKeyOf(options) == ArenaKey()) ||
       options.alignment_bytes > kQuantumBytes ||
       !absl::has_single_bit(options.alignment_bytes)) {
     return key;
@@ -74,7 +75,7 @@ bool Pool::Impl::FreeToCache(DevicePtr address, StreamHandle stream) {
   const uint64_t stream_id = ReadyStreamId(stream);
   if (stream_id == 0 || !MayBeBlock(address)) return false;
   const BlockStart start = StartOf(address);
-  const SlotDirectory::Slot slot = slots_->Find(start.vg, start.offset_quanta);
+  const SlotDirectory::Slot slot = slots_.Find(start.vg, start.offset_quanta);
   if (slot.cell == nullptr || slot.size_class == size_classes_.count()) {
     return false;
   }
@@ -101,14 +102,19 @@ absl::StatusOr<void*> Pool::Impl::AllocateSlowly(
   request.alignment_quanta =
       std::max<uint64_t>(1, options.alignment_bytes / kQuantumBytes);
   request.tag = options.tag;
+  const ArenaKey arena_key = ArenaKeyOf(options);
 
   const bool is_inside = gate_.ThisThreadIsInside();
   absl::Status failure;
   {
     MutexLock lock(&mutex_);
     may_wait_ = !is_inside;
-    const absl::Status known = tags_.Check(options.tag);
+    absl::Status known = tags_.Check(options.tag);
+    if (known.ok()) known = domains_->CheckOpen(options.domain);
     if (!known.ok()) return known;
+    const absl::StatusOr<ArenaIndex> arena = FindOrMakeArena(arena_key);
+    if (!arena.ok()) return arena.status();
+    request.arena = *arena;
     failure = streams_.Note(options.stream, gate_.was_used());
     if (failure.ok() && !free_queue_.empty()) failure = ReleasePending(false);
     if (streams_.are_many()) request.stream_id = ReadyStreamId(options.stream);
@@ -119,7 +125,7 @@ absl::StatusOr<void*> Pool::Impl::AllocateSlowly(
     }
     if (failure.ok()) {
       if (const absl::Status* same = SameFailure(request, reach)) {
-        ++stats_.failed_allocations;
+        CountFailure(request.arena);
         return *same;
       }
       const absl::StatusOr<BlockStart> start = AllocateLocked(request, reach);
@@ -130,7 +136,7 @@ absl::StatusOr<void*> Pool::Impl::AllocateSlowly(
       failure = start.status();
     }
     if (reach != Reach::kUntilMoving || !absl::IsResourceExhausted(failure)) {
-      ++stats_.failed_allocations;
+      CountFailure(request.arena);
       RememberFailure(request, reach, failure);
       return failure;
     }
@@ -138,14 +144,14 @@ absl::StatusOr<void*> Pool::Impl::AllocateSlowly(
   const absl::StatusOr<BlockStart> start = AllocateGated(request, failure);
   if (start.ok()) return ToPointer(AddressOf(*start));
   MutexLock lock(&mutex_);
-  ++stats_.failed_allocations;
+  CountFailure(request.arena);
   return start.status();
 }
 
 CachedBlock Pool::Impl::CachedBlockAt(BlockStart start) const {
   CachedBlock block;
   block.address = AddressOf(start);
-  block.cell = slots_->Find(start.vg, start.offset_quanta).cell;
+  block.cell = slots_.Find(start.vg, start.offset_quanta).cell;
   return block;
 }
 
@@ -154,22 +160,25 @@ void Pool::Impl::RefillCache(const CacheKey& key) {
   const uint32_t count = caches_.NoteMiss(key.stream_id, key.size_class);
   if (count == 0) return;
   done_.clear();
-  windows_.TakeParked(key.size_class, count, caches_.MyRank(), &done_);
+  WindowAllocator& windows = main_arena().windows;
+  windows.TakeParked(key.size_class, count, caches_.MyRank(), &done_);
   parked_.clear();
   for (const BlockStart slot : done_) parked_.push_back(CachedBlockAt(slot));
   caches_.Fill(key.stream_id, key.size_class, &parked_);
   for (const CachedBlock& block : parked_) {
-    windows_.Free(StartOf(block.address));
+    windows.Free(StartOf(block.address));
   }
 }
 
 uint64_t Pool::Impl::RequestedBytes(BlockStart start) const {
-  switch (books_.vg(start.vg).role) {
+  const VgRecord& record = VgAt(start.vg);
+  const Arena& arena = *arenas_[record.arena];
+  switch (record.role) {
     case VgRole::kWindow:
-      return windows_.RequestedBytes(start);
+      return arena.windows.RequestedBytes(start);
     case VgRole::kRemainder:
     case VgRole::kInterior:
-      return large_.RequestedBytes(start);
+      return arena.large.RequestedBytes(start);
     default:
       return 0;
   }
@@ -225,6 +234,7 @@ absl::Status Pool::Impl::FreeLocked(const void* ptr, StreamHandle stream) {
   // Another thread was faster.
   if (block.bytes == 0) return NoBlockAt(ToAddress(ptr));
   block.quanta = ExtentQuanta(*start, block.bytes);
+  block.arena = VgAt(start->vg).arena;
   status = ReleaseWithOlder(block, with_token, stream);
   if (!status.ok()) {
     SetLive(block);
@@ -232,9 +242,11 @@ absl::Status Pool::Impl::FreeLocked(const void* ptr, StreamHandle stream) {
   }
   tags_.Remove(UseKey(*start), block.bytes);
   if (!announced_.empty()) announced_.erase(UseKey(*start));
+  UncountDomainBlock(*arenas_[block.arena], block.bytes);
   ++stats_.frees;
   --stats_.live_allocations;
   stats_.live_bytes -= block.bytes;
+  ShrinkToSoftLimit();
   return absl::OkStatus();
 }
 
@@ -246,9 +258,9 @@ absl::Status Pool::Impl::ReleaseWithOlder(const FreedBlock& block,
   CacheKey key;
   key.stream_id = ReadyStreamId(stream);
   key.size_class =
-      slots_->Find(block.start.vg, block.start.offset_quanta).size_class;
-  const bool is_cached = key.stream_id != 0 &&
-                         books_.vg(block.start.vg).role == VgRole::kWindow &&
+      slots_.Find(block.start.vg, block.start.offset_quanta).size_class;
+  const bool is_cached = key.stream_id != 0 && block.arena == 0 &&
+                         VgAt(block.start.vg).role == VgRole::kWindow &&
                          key.size_class < size_classes_.count();
   parked_.clear();
   if (is_cached) {
@@ -287,36 +299,42 @@ absl::Status Pool::Impl::ReleaseWithOlder(const FreedBlock& block,
 }
 
 uint64_t Pool::Impl::SetPending(BlockStart start) {
-  return books_.vg(start.vg).role == VgRole::kWindow
-             ? windows_.SetPending(start)
-             : large_.SetPending(start);
+  Arena& arena = ArenaOf(start.vg);
+  return VgAt(start.vg).role == VgRole::kWindow
+             ? arena.windows.SetPending(start)
+             : arena.large.SetPending(start);
 }
 
 void Pool::Impl::SetLive(const FreedBlock& block) {
-  if (books_.vg(block.start.vg).role == VgRole::kWindow) {
-    windows_.SetLive(block.start, block.bytes);
-    const uint64_t key = UseKey(block.start);
-    if (uses_.contains(key) || tags_.Has(key) || announced_.contains(key)) {
-      windows_.Mark(block.start);
-    }
-  } else {
-    large_.SetLive(block.start, block.bytes);
+  const VgRecord& record = VgAt(block.start.vg);
+  Arena& arena = *arenas_[record.arena];
+  if (record.role != VgRole::kWindow) {
+    arena.large.SetLive(block.start, block.bytes);
+    return;
+  }
+  arena.windows.SetLive(block.start, block.bytes);
+  const uint64_t key = UseKey(block.start);
+  if (record.arena != 0 || uses_.contains(key) || tags_.Has(key) ||
+      announced_.contains(key)) {
+    arena.windows.Mark(block.start);
   }
 }
 
 void Pool::Impl::Release(BlockStart start) {
-  if (books_.vg(start.vg).role == VgRole::kWindow) {
-    windows_.Free(start);
-  } else {
-    const GranuleId shared = large_.Park(start);
-    if (!shared.is_none()) windows_.UnblockAll(shared);
+  const VgRecord& record = VgAt(start.vg);
+  Arena& arena = *arenas_[record.arena];
+  if (record.role == VgRole::kWindow) {
+    arena.windows.Free(start);
+    return;
   }
+  const GranuleId shared = arena.large.Park(start);
+  if (!shared.is_none()) arena.windows.UnblockAll(shared);
 }
 
 // --- Streams ---
 
 uint64_t Pool::Impl::ExtentQuanta(BlockStart start, uint64_t bytes) const {
-  const SlotDirectory::Slot slot = slots_->Find(start.vg, start.offset_quanta);
+  const SlotDirectory::Slot slot = slots_.Find(start.vg, start.offset_quanta);
   return slot.cell != nullptr && slot.size_class < size_classes_.count()
              ? size_classes_.slot_quanta(slot.size_class)
              : BytesToQuanta(bytes);
@@ -330,7 +348,7 @@ std::optional<BlockStart> Pool::Impl::TakeAgain(const Request& request) {
   const uint64_t quanta =
       IsSmall(request) ? ShapeOf(request).quanta : request.quanta;
   const std::optional<BlockStart> start = free_queue_.TakeAgain(
-      request.stream_id, quanta, request.alignment_quanta);
+      request.stream_id, request.arena, quanta, request.alignment_quanta);
   if (start.has_value()) {
     FreedBlock block;
     block.start = *start;
@@ -378,7 +396,8 @@ absl::Status Pool::Impl::ReleaseStream(StreamHandle stream) {
 // --- Parked blocks ---
 
 bool Pool::Impl::ReleaseParked(bool is_idle) {
-  const bool has_parked = large_.has_parked();
+  bool has_parked = false;
+  for (const auto& arena : arenas_) has_parked |= arena->large.has_parked();
   DissolveParked();
   if (streams_.are_many() && !is_idle) return has_parked;
   CollectParked();
@@ -390,22 +409,26 @@ void Pool::Impl::CollectParked() { caches_.TakeAll(&unreleased_); }
 bool Pool::Impl::ReleaseCollected(bool is_idle) {
   if (unreleased_.empty()) return false;
   for (const CachedBlock& block : unreleased_) {
-    windows_.Free(StartOf(block.address));
+    main_arena().windows.Free(StartOf(block.address));
   }
   unreleased_.clear();
   if (!is_idle) has_unconfirmed_frees_ = true;
   return true;
 }
 
-void Pool::Impl::DissolveParked() {
+void Pool::Impl::DissolveParked(Arena* arena) {
   shared_.clear();
-  large_.DissolveParked(&shared_);
-  for (const GranuleId granule : shared_) windows_.UnblockAll(granule);
+  arena->large.DissolveParked(&shared_);
+  for (const GranuleId granule : shared_) arena->windows.UnblockAll(granule);
+}
+
+void Pool::Impl::DissolveParked() {
+  for (const auto& arena : arenas_) DissolveParked(arena.get());
 }
 
 void Pool::Impl::IsolateLost() {
   DissolveParked();
-  backing_.IsolateLost();
+  for (const auto& arena : arenas_) arena->backing.IsolateLost();
 }
 
 uint64_t Pool::Impl::LiveBytes() const {

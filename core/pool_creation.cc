@@ -21,9 +21,6 @@
 namespace firn {
 namespace {
 
-// Mappings of one granule at most: each is an entry of the device's
-// translation caches.
-constexpr uint32_t kMaxMappingsPerGranule = 48;
 // How long a pool that goes waits for what was launched in scopes.
 constexpr absl::Duration kLongestWaitAtEnd = absl::Seconds(10);
 // What the pool takes by default of what is free.
@@ -285,16 +282,11 @@ Pool::Impl::Impl(PoolOptions options, Parts parts)
       store_(driver_, parts.store),
       caches_(CacheHeights(size_classes_, quanta_per_granule_)),
       streams_(driver_, tracker_.get(), [this] { return WaitForFreed(); }),
+      slots_(parts.address_space->vg_count(), size_classes_.all_slot_quanta()),
       address_space_(std::move(parts.address_space)),
       mappings_(driver_, address_space_.get(), &store_,
                 std::move(parts.mappings)),
-      books_(quanta_per_granule_, kMaxMappingsPerGranule),
-      backing_(address_space_.get(), &store_, &mappings_, &books_,
-               [this] { return WaitForFreed(); }),
-      windows_(&backing_),
-      large_(&backing_),
-      free_queue_(tracker_.get()),
-      slots_(&windows_.directory()) {}
+      free_queue_(tracker_.get()) {}
 
 absl::Status Pool::Impl::CreateRelocator() {
   MutexLock lock(&mutex_);
@@ -303,8 +295,8 @@ absl::Status Pool::Impl::CreateRelocator() {
   if (!relocator.ok()) return relocator.status();
   relocator_ = std::move(*relocator);
   hook_caller_ = MakeHookCaller();
-  compactor_ = absl::make_unique<Compactor>(
-      &backing_, &windows_, relocator_.get(), pins_.get(), hook_caller_.get());
+  arenas_.push_back(MakeArena(0, ArenaKey()));
+  limit_.hard = limit_.soft = store_.most_budget_granules();
   return absl::OkStatus();
 }
 

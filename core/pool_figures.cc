@@ -19,11 +19,11 @@ absl::Status Pool::Impl::OutOfMemory(const Request& request,
   const uint64_t calls = stats_.allocations + Frees() + pins_->additions();
   const uint64_t calls_since = calls - bound_calls_;
   if (bound_calls_ == ~uint64_t{0} ||
-      calls_since > books_.used_granules() / kGranulesPerCall) {
-    bound_granules_ = compactor_->ComputeBounds().max();
+      calls_since > UsedGranules() / kGranulesPerCall) {
+    bound_granules_ = ComputeBound();
     bound_calls_ = calls;
   }
-  const uint64_t used = GranulesToBytes(books_.used_granules());
+  const uint64_t used = GranulesToBytes(UsedGranules());
   const uint64_t bound = std::min(GranulesToBytes(bound_granules_), used);
   std::string moving = "allowed to move";
   if (!options_.move_on_failure) {
@@ -33,11 +33,13 @@ absl::Status Pool::Impl::OutOfMemory(const Request& request,
   }
   return absl::ResourceExhaustedError(absl::StrCat(
       "cannot allocate ", request.bytes, " bytes: ", last_failure.message(),
-      ". capacity ", GranulesToBytes(store_.budget_granules()), ", held ",
+      ". capacity ", GranulesToBytes(store_.most_budget_granules()),
+      DescribeLimits(request), ", held ",
       GranulesToBytes(store_.held_granules()), ", live ", LiveBytes(),
       ", used ", used, ", free ",
-      GranulesToBytes(backing_.available_granules()), ", pending frees ",
-      free_queue_.pending_bytes(), ", least for what is live ", bound,
+      GranulesToBytes(arenas_[request.arena]->backing.available_granules()),
+      ", pending frees ", free_queue_.pending_bytes(),
+      ", least for what is live ", bound,
       calls == bound_calls_
           ? ""
           : absl::StrCat(" (", calls - bound_calls_, " calls ago)"),
@@ -51,6 +53,7 @@ const absl::Status* Pool::Impl::SameFailure(const Request& request,
                                             Reach reach) const {
   const Failure& last = last_failure_;
   return last.request.bytes == request.bytes &&
+                 last.request.arena == request.arena &&
                  last.request.alignment_quanta == request.alignment_quanta &&
                  last.reach == reach && last.frees == Frees() &&
                  last.passes == stats_.compaction_passes &&
@@ -64,7 +67,7 @@ void Pool::Impl::RememberFailure(const Request& request, Reach reach,
   // Where it is not the budget that is used up, the driver may have more to
   // give next time; and where nothing could be waited for, others may do so.
   if (!absl::IsResourceExhausted(failure) || reach == Reach::kNoWaiting ||
-      store_.held_granules() < store_.budget_granules()) {
+      store_.held_granules() < limit_.hard) {
     return;
   }
   last_failure_.request = request;
@@ -90,14 +93,21 @@ PoolStats Pool::Impl::GetStats() {
   stats.device_name = identity_.device_name;
   stats.driver_reason = driver_reason_;
   stats.granule_bytes = granule_bytes_;
-  stats.capacity_bytes = GranulesToBytes(store_.budget_granules());
-  stats.used_bytes = GranulesToBytes(books_.used_granules());
+  stats.capacity_bytes = GranulesToBytes(store_.most_budget_granules());
+  stats.limit_bytes = GranulesToBytes(limit_.hard);
+  stats.soft_limit_bytes = GranulesToBytes(limit_.soft);
+  stats.used_bytes = GranulesToBytes(UsedGranules());
   stats.held_bytes = GranulesToBytes(store_.held_granules());
   stats.cached_bytes = GranulesToBytes(store_.cached_granules());
   stats.pending_free_bytes = free_queue_.pending_bytes();
   stats.mapped_vgs = mappings_.mapped_vgs();
-  stats.live_vgs = books_.live_vgs();
-  stats.partial_granules = books_.partial_granules();
+  for (const auto& arena : arenas_) {
+    stats.live_vgs += arena->books.live_vgs();
+    if (arena->may_move()) {
+      stats.partial_granules += arena->books.partial_granules();
+    }
+    stats.zeroed_bytes += GranulesToBytes(arena->backing.zeroed_granules());
+  }
   const PinnedBlocks::Totals pinned = pins_->totals();
   stats.pinned_blocks = pinned.blocks;
   stats.pinned_bytes = pinned.bytes;
@@ -113,10 +123,10 @@ PoolUsage Pool::Impl::GetUsage() {
   PoolUsage usage;
   usage.live_bytes = LiveBytes();
   // Where nothing is live, nothing is used.
-  if (usage.live_bytes == 0 && books_.used_granules() > 0) {
+  if (usage.live_bytes == 0 && UsedGranules() > 0) {
     ReleaseParked(/*is_idle=*/false);
   }
-  usage.used_bytes = GranulesToBytes(books_.used_granules());
+  usage.used_bytes = GranulesToBytes(UsedGranules());
   usage.held_bytes = GranulesToBytes(store_.held_granules());
   usage.mapped_vgs = mappings_.mapped_vgs();
   usage.compaction_passes = stats_.compaction_passes;
@@ -132,10 +142,10 @@ absl::StatusOr<uint64_t> Pool::Impl::Generation(const void* ptr) const {
 }
 
 uint64_t Pool::Impl::GenerationOf(BlockStart start) const {
-  if (books_.vg(start.vg).role == VgRole::kWindow) {
+  if (VgAt(start.vg).role == VgRole::kWindow) {
     return mappings_.generation(start.vg);
   }
-  const VgRange range = large_.RangeOf(start.vg);
+  const VgRange range = ArenaOf(start.vg).large.RangeOf(start.vg);
   uint64_t generation = 0;
   for (uint32_t i = 0; i < range.count; ++i) {
     generation += mappings_.generation(range.first + i);
@@ -151,14 +161,21 @@ absl::Status Pool::Impl::CheckInvariants() {
   }
   for (const absl::Status& status :
        {store_.CheckInvariants(), tracker_->CheckInvariants(),
-        books_.CheckInvariants(), windows_.CheckInvariants(),
-        large_.CheckInvariants(), mappings_.CheckInvariants()}) {
+        mappings_.CheckInvariants()}) {
     if (!status.ok()) return status;
   }
+  for (const auto& arena : arenas_) {
+    for (const absl::Status& status :
+         {arena->books.CheckInvariants(), arena->windows.CheckInvariants(),
+          arena->large.CheckInvariants()}) {
+      if (!status.ok()) return status;
+    }
+  }
   uint64_t mapped_granules = 0;
-  for (uint32_t i = 0; i < books_.granule_limit(); ++i) {
+  const GranuleBooks& books = main_arena().books;
+  for (uint32_t i = 0; i < books.granule_limit(); ++i) {
     const GranuleId granule(i);
-    if (books_.granule(granule).mappings == 0) continue;
+    if (books.granule(granule).mappings == 0) continue;
     if (!store_.is_quarantined(granule)) ++mapped_granules;
     if (!store_.is_held(granule) || store_.is_cached(granule)) {
       return absl::InternalError(
@@ -175,8 +192,8 @@ absl::Status Pool::Impl::CheckInvariants() {
         store_.quarantined_granules(), " quarantined"));
   }
   uint64_t mapped_vgs = 0;
-  for (uint32_t i = 0; i < books_.vg_limit(); ++i) {
-    const VgRecord& vg = books_.vg(VgIndex(i));
+  for (uint32_t i = 0; i < books.vg_limit(); ++i) {
+    const VgRecord& vg = books.vg(VgIndex(i));
     if (vg.granule != mappings_.granule(VgIndex(i))) {
       return absl::InternalError(absl::StrCat(
           "I3: books and mapping table differ on virtual granule ", i));
@@ -192,10 +209,10 @@ absl::Status Pool::Impl::CheckInvariants() {
         "addresses: ", address_space_->free().vg_count(), " free and ",
         mapped_vgs, " mapped of ", address_space_->vg_count()));
   }
-  if (LiveBytes() > GranulesToBytes(books_.used_granules())) {
-    return absl::InternalError(
-        absl::StrCat("I1: ", LiveBytes(), " bytes live, only ",
-                     books_.used_granules(), " granules used"));
+  if (LiveBytes() > GranulesToBytes(UsedGranules())) {
+    return absl::InternalError(absl::StrCat("I1: ", LiveBytes(),
+                                            " bytes live, only ",
+                                            UsedGranules(), " granules used"));
   }
   return absl::OkStatus();
 }

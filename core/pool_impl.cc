@@ -4,6 +4,7 @@
 #include "firn/core/pool_impl.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -24,9 +25,15 @@ constexpr uint64_t kLeastGranulesPerForcedPass = 8;
 
 absl::StatusOr<BlockStart> Pool::Impl::AllocateLocked(const Request& request,
                                                       Reach reach) {
-  absl::StatusOr<BlockStart> start = TryPlace(request, Effort::kOrdinary);
-  if (absl::IsResourceExhausted(start.status())) {
-    start = ClimbLadder(request, reach, start.status());
+  absl::StatusOr<BlockStart> start = Place(request, reach);
+  // Before moving is tried, a soft limit holds.
+  if (absl::IsResourceExhausted(start.status()) &&
+      reach != Reach::kUntilMoving && HasSoftLimit(request)) {
+    may_exceed_soft_limits_ = true;
+    store_.SetBudget(limit_.hard).IgnoreError();
+    start = Place(request, reach);
+    store_.SetBudget(limit_.soft).IgnoreError();
+    may_exceed_soft_limits_ = false;
   }
   if (!start.ok()) {
     IsolateLost();
@@ -35,11 +42,22 @@ absl::StatusOr<BlockStart> Pool::Impl::AllocateLocked(const Request& request,
   ++stats_.allocations;
   ++stats_.live_allocations;
   stats_.live_bytes += request.bytes;
-  if (request.tag != Tag::kUntagged && MarkBlock(*start)) {
-    tags_.Add(UseKey(*start), request.tag, request.bytes);
+  const ArenaIndex arena = VgAt(start->vg).arena;
+  if ((request.tag != Tag::kUntagged || arena != 0) && MarkBlock(*start)) {
+    if (request.tag != Tag::kUntagged) {
+      tags_.Add(UseKey(*start), request.tag, request.bytes);
+    }
+    CountDomainBlock(*arenas_[arena], request.bytes);
   }
   NotePeaks();
   return start;
+}
+
+absl::StatusOr<BlockStart> Pool::Impl::Place(const Request& request,
+                                             Reach reach) {
+  absl::StatusOr<BlockStart> start = TryPlace(request, Effort::kOrdinary);
+  if (!absl::IsResourceExhausted(start.status())) return start;
+  return ClimbLadder(request, reach, start.status());
 }
 
 absl::StatusOr<BlockStart> Pool::Impl::AllocateGated(const Request& request,
@@ -67,32 +85,32 @@ absl::StatusOr<BlockStart> Pool::Impl::AllocateGated(const Request& request,
 absl::StatusOr<BlockStart> Pool::Impl::TryPlace(const Request& request,
                                                 Effort effort) {
   // Also keeps counts of granules within their 32 bits.
-  if (request.bytes > GranulesToBytes(store_.budget_granules())) {
-    return absl::ResourceExhaustedError("more than the capacity");
-  }
+  const absl::string_view below = LimitBelow(request);
+  if (!below.empty()) return absl::ResourceExhaustedError(below);
   const std::optional<BlockStart> again = TakeAgain(request);
   if (again.has_value()) return *again;
+  Arena& arena = *arenas_[request.arena];
+  SetQuota(&arena);
   if (IsSmall(request)) {
-    return windows_.Allocate(static_cast<uint32_t>(request.quanta),
-                             static_cast<uint32_t>(request.alignment_quanta),
-                             request.bytes, caches_.MyRank(), effort);
+    return arena.windows.Allocate(
+        static_cast<uint32_t>(request.quanta),
+        static_cast<uint32_t>(request.alignment_quanta), request.bytes,
+        caches_.MyRank(), effort);
   }
   const uint64_t quanta =
       std::max<uint64_t>(request.quanta, quanta_per_granule_);
   const std::optional<BlockStart> parked =
-      large_.TakeParked(quanta, request.alignment_quanta, request.bytes);
+      arena.large.TakeParked(quanta, request.alignment_quanta, request.bytes);
   if (parked.has_value()) return *parked;
-  DissolveParked();
-  return large_.Allocate(quanta, request.alignment_quanta, request.bytes,
-                         effort);
+  DissolveParked(&arena);
+  return arena.large.Allocate(quanta, request.alignment_quanta, request.bytes,
+                              effort);
 }
 
 absl::StatusOr<BlockStart> Pool::Impl::ClimbLadder(const Request& request,
                                                    Reach reach,
                                                    absl::Status failure) {
-  if (request.bytes > GranulesToBytes(store_.budget_granules())) {
-    return OutOfMemory(request, failure);
-  }
+  if (!LimitBelow(request).empty()) return OutOfMemory(request, failure);
   IsolateLost();
   // Each rung that changed something is followed by another attempt.
   const auto retry = [&](Effort effort) ABSL_NO_THREAD_SAFETY_ANALYSIS {
@@ -116,7 +134,14 @@ absl::StatusOr<BlockStart> Pool::Impl::ClimbLadder(const Request& request,
     absl::StatusOr<BlockStart> start = retry(Effort::kOrdinary);
     if (!absl::IsResourceExhausted(start.status())) return start;
   }
-  // 2. Granules there are, but no addresses or mappings.
+  // 2. Granules that other arenas hold for nothing.
+  const absl::StatusOr<bool> reclaimed = ReclaimFromOthers(request);
+  if (!reclaimed.ok()) return reclaimed.status();
+  if (*reclaimed) {
+    absl::StatusOr<BlockStart> start = retry(Effort::kOrdinary);
+    if (!absl::IsResourceExhausted(start.status())) return start;
+  }
+  // 3. Granules there are, but no addresses or mappings.
   const absl::StatusOr<bool> unmapped = UnmapUnused(request);
   if (!unmapped.ok()) return unmapped.status();
   if (*unmapped) {
@@ -124,7 +149,7 @@ absl::StatusOr<BlockStart> Pool::Impl::ClimbLadder(const Request& request,
     if (!absl::IsResourceExhausted(start.status())) return start;
   }
   if (reach == Reach::kUntilMoving) return failure;
-  // 3. Move live memory together, where that is allowed.
+  // 4. Move live memory together, where that is allowed.
   if (reach == Reach::kLiveMemory && frees_at_empty_pass_ != Frees()) {
     const absl::Status status = MakeRoom(request);
     if (!status.ok()) return status;
@@ -138,37 +163,44 @@ absl::StatusOr<BlockStart> Pool::Impl::ClimbLadder(const Request& request,
       if (!absl::IsResourceExhausted(start.status())) return start;
     }
   }
-  // 4. Holes that are left between live blocks.
+  // 5. Holes that are left between live blocks.
   absl::StatusOr<BlockStart> start = retry(Effort::kScattered);
   if (!absl::IsResourceExhausted(start.status())) return start;
-  // 5. A hole of our own making, where no whole granule can be emptied.
+  // 6. A hole of our own making, where no whole granule can be emptied.
   if (reach == Reach::kLiveMemory && IsSmall(request)) {
     const absl::Status status = MakeHole(request);
     if (!status.ok()) return status;
     start = retry(Effort::kScattered);
     if (!absl::IsResourceExhausted(start.status())) return start;
   }
+  // 7. Among blocks that are expected to live longer, or not as long.
+  start = TryOtherLifetimes(request);
+  if (!absl::IsResourceExhausted(start.status())) return start;
   return OutOfMemory(request, failure);
 }
 
 absl::StatusOr<bool> Pool::Impl::UnmapUnused(const Request& request) {
-  if (backing_.available_granules() < large_.GranulesFor(request.quanta)) {
-    return false;
+  const Arena& own = *arenas_[request.arena];
+  if (own.backing.available_granules() < GranulesFor(request)) return false;
+  uint32_t unmapped = 0;
+  for (const auto& arena : arenas_) {
+    // Where unmapping would have to wait, and may not, nothing has changed.
+    const absl::StatusOr<uint32_t> spares = arena->backing.UnmapSpares(0);
+    if (!spares.ok() && may_wait_) return spares.status();
+    unmapped += spares.value_or(0);
   }
-  // Where unmapping would have to wait, and may not, nothing has changed.
-  const absl::StatusOr<uint32_t> spares = backing_.UnmapSpares(0);
-  if (!spares.ok() && may_wait_) return spares.status();
-  const absl::StatusOr<uint32_t> empty = backing_.UnmapEmpty();
-  if (!empty.ok() && may_wait_) return empty.status();
-  return spares.value_or(0) + empty.value_or(0) > 0;
+  const absl::StatusOr<uint32_t> empty =
+      UnmapEmpty(std::numeric_limits<uint32_t>::max());
+  if (!empty.ok()) return empty.status();
+  return unmapped + *empty > 0;
 }
 
 absl::Status Pool::Impl::MakeRoom(const Request& request) {
   CompactOptions options;
-  options.wanted_granules = std::max<uint64_t>(
-      large_.GranulesFor(request.quanta) + 1, kLeastGranulesPerForcedPass);
+  options.wanted_granules =
+      std::max<uint64_t>(GranulesFor(request) + 1, kLeastGranulesPerForcedPass);
   CompactionReport report;
-  const absl::Status status = CompactLocked(options, &report);
+  const absl::Status status = CompactLocked(options, request.arena, &report);
   if (!status.ok()) return status;
   // What a hook wanted to stay it may let go next time.
   if (report.granules_recovered == 0 && report.vetoed_sources == 0) {
@@ -177,31 +209,38 @@ absl::Status Pool::Impl::MakeRoom(const Request& request) {
   return absl::OkStatus();
 }
 
-bool Pool::Impl::HoleWasInVain(const WindowAllocator::Shape& shape) {
+bool Pool::Impl::HoleWasInVain(const Request& request) {
+  const WindowAllocator::Shape shape = ShapeOf(request);
   return frees_at_failed_hole_ == Frees() &&
+         failed_hole_arena_ == request.arena &&
          shape.quanta >= failed_hole_.quanta &&
          shape.alignment_quanta >= failed_hole_.alignment_quanta;
 }
 
 bool Pool::Impl::MayMovingHelp(const Request& request) {
-  if (request.bytes > GranulesToBytes(store_.budget_granules())) return false;
+  if (!LimitBelow(request).empty()) return false;
   return frees_at_empty_pass_ != Frees() ||
-         (IsSmall(request) && !HoleWasInVain(ShapeOf(request)));
+         (IsSmall(request) && !HoleWasInVain(request));
 }
 
 absl::Status Pool::Impl::MakeHole(const Request& request) {
   const WindowAllocator::Shape shape = ShapeOf(request);
-  if (HoleWasInVain(shape)) return absl::OkStatus();
+  Arena& arena = *arenas_[request.arena];
+  if (HoleWasInVain(request) || !arena.may_move()) return absl::OkStatus();
   const ScopedRelaxedCapture relaxed(driver_);
   if (!relaxed.status().ok()) return relaxed.status();
   absl::Status status = WaitUntilIdle();
   if (!status.ok()) return status;
   CompactionReport report;
-  status = compactor_->OpenHole(shape.quanta, shape.alignment_quanta, &report);
+  arena.is_in_pass = true;
+  status =
+      arena.compactor.OpenHole(shape.quanta, shape.alignment_quanta, &report);
+  arena.is_in_pass = false;
   CountPass(status, report);
   if (status.ok() && report.moves == 0 && report.vetoed_sources == 0) {
     frees_at_failed_hole_ = Frees();
     failed_hole_ = shape;
+    failed_hole_arena_ = request.arena;
   }
   return status;
 }
@@ -272,16 +311,17 @@ void Pool::Impl::CountPass(const absl::Status& status,
 }
 
 absl::Status Pool::Impl::CompactLocked(const CompactOptions& options,
+                                       ArenaIndex first,
                                        CompactionReport* report) {
   if (options.dry_run) {
     ReleaseParked(/*is_idle=*/false);
-    return compactor_->Run(options, report);
+    return RunCompactors(options, first, report);
   }
   const ScopedRelaxedCapture relaxed(driver_);
   if (!relaxed.status().ok()) return relaxed.status();
   const absl::Status idle = WaitUntilIdle();
   if (!idle.ok()) return idle;
-  const absl::Status status = compactor_->Run(options, report);
+  const absl::Status status = RunCompactors(options, first, report);
   CountPass(status, *report);
   return status;
 }
@@ -318,7 +358,7 @@ absl::StatusOr<CompactionReport> Pool::Impl::Compact(
   may_wait_ = true;
   launches_are_drained_ = in_scopes && closure.has_value();
   CompactionReport report;
-  const absl::Status status = CompactLocked(options, &report);
+  const absl::Status status = CompactLocked(options, /*first=*/0, &report);
   launches_are_drained_ = false;
   if (!status.ok()) {
     IsolateLost();
@@ -338,10 +378,10 @@ absl::StatusOr<uint64_t> Pool::Impl::Trim(uint64_t keep_bytes) {
     const absl::Status freed = ReleaseFreed();
     if (!freed.ok()) return freed;
   }
-  const uint64_t keep_granules =
-      std::min<uint64_t>(keep_bytes / granule_bytes_, store_.budget_granules());
+  const uint64_t keep_granules = std::min<uint64_t>(
+      keep_bytes / granule_bytes_, store_.most_budget_granules());
   const absl::StatusOr<uint32_t> released =
-      backing_.Trim(static_cast<uint32_t>(keep_granules));
+      TrimTo(static_cast<uint32_t>(keep_granules));
   if (!released.ok()) {
     IsolateLost();
     return released.status();
@@ -352,7 +392,7 @@ absl::StatusOr<uint64_t> Pool::Impl::Trim(uint64_t keep_bytes) {
 void Pool::Impl::NotePeaks() {
   stats_.peak_live_bytes = std::max(stats_.peak_live_bytes, LiveBytes());
   stats_.peak_used_bytes =
-      std::max(stats_.peak_used_bytes, GranulesToBytes(books_.used_granules()));
+      std::max(stats_.peak_used_bytes, GranulesToBytes(UsedGranules()));
   stats_.peak_held_bytes =
       std::max(stats_.peak_held_bytes, GranulesToBytes(store_.held_granules()));
   stats_.peak_mapped_vgs =

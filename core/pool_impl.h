@@ -9,6 +9,7 @@
 #define FIRN_CORE_POOL_IMPL_H_
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,15 +21,15 @@
 #include "absl/status/statusor.h"
 #include "firn/compaction/relocator.h"
 #include "firn/core/any_impl.h"
+#include "firn/core/arena.h"
 #include "firn/core/block_caches.h"
-#include "firn/core/compactor.h"
+#include "firn/core/domain_books.h"
 #include "firn/core/free_queue.h"
 #include "firn/core/move_batch.h"
 #include "firn/core/move_hook_list.h"
 #include "firn/core/pinned_blocks.h"
-#include "firn/core/placement/backing.h"
-#include "firn/core/placement/granule_books.h"
-#include "firn/core/placement/large_allocator.h"
+#include "firn/core/placement/granule_table.h"
+#include "firn/core/placement/slot_directory.h"
 #include "firn/core/placement/window_allocator.h"
 #include "firn/core/pool.h"
 #include "firn/core/seen_streams.h"
@@ -70,6 +71,13 @@ class Pool::Impl final : public Pool::AnyImpl {
                                absl::string_view reason) override
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<MoveHookRegistration> AddMoveHook(MoveHook hook) override;
+  absl::StatusOr<Domain> CreateDomain(const DomainOptions& options) override
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status SetLimit(MemoryLimit limit) override ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status SetDomainLimit(DomainId domain, MemoryLimit limit) override
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  std::vector<DomainStats> GetDomainStats() const override
+      ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<Tag> RegisterTag(absl::string_view name) override
       ABSL_LOCKS_EXCLUDED(mutex_);
   std::vector<TagStats> GetTagStats() const override
@@ -85,8 +93,9 @@ class Pool::Impl final : public Pool::AnyImpl {
   // A request in the pool's units.
   struct Request {
     uint64_t bytes = 0;
-    uint64_t quanta = 0;
+    uint64_t quanta = 0;  // whole granules in an exportable arena
     uint64_t alignment_quanta = 1;
+    ArenaIndex arena = 0;
     uint64_t stream_id = 0;  // 0: memory freed on its stream has no advantage
     Tag tag = Tag::kUntagged;
   };
@@ -97,6 +106,13 @@ class Pool::Impl final : public Pool::AnyImpl {
     BlockStart start;
     MovingBlock block;
   };
+  static ArenaKey ArenaKeyOf(const AllocateOptions& options) {
+    ArenaKey key;
+    key.domain = options.domain;
+    key.memory_class = options.memory_class;
+    key.lifetime = options.lifetime;
+    return key;
+  }
   // Where a small block may be cached.
   struct CacheKey {
     uint64_t stream_id = 0;  // 0: nowhere
@@ -122,6 +138,8 @@ class Pool::Impl final : public Pool::AnyImpl {
 
   Impl(PoolOptions options, Parts parts);
   absl::Status CreateRelocator();
+  std::unique_ptr<Arena> MakeArena(ArenaIndex index, ArenaKey key)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::unique_ptr<MoveObserver> MakeHookCaller();
   absl::Status StartKeeper();
 
@@ -140,6 +158,77 @@ class Pool::Impl final : public Pool::AnyImpl {
   CachedBlock CachedBlockAt(BlockStart start) const;
   // Whether the block was parked: no if anything is out of the ordinary.
   bool FreeToCache(DevicePtr address, StreamHandle stream);
+
+  // --- Arenas (core/pool_arenas.cc) ---
+  Arena& main_arena() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return *arenas_.front();
+  }
+  const VgRecord& VgAt(VgIndex vg) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return main_arena().books.vg(vg);
+  }
+  Arena& ArenaOf(VgIndex vg) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return *arenas_[VgAt(vg).arena];
+  }
+  // The arena for blocks of this kind, made if there is none. ResourceExhausted
+  // if there are too many.
+  absl::StatusOr<ArenaIndex> FindOrMakeArena(const ArenaKey& key)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint32_t UsedGranules() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Least number of granules for what is live now.
+  uint32_t ComputeBound() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A pass over all arenas, that of the index first.
+  absl::Status RunCompactors(const CompactOptions& options, ArenaIndex first,
+                             CompactionReport* report)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What other arenas hold for nothing becomes free for the request, as far as
+  // it needs it. Whether anything did.
+  absl::StatusOr<bool> ReclaimFromOthers(const Request& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Unmaps what holds nothing live, up to so many granules; where that would
+  // have to wait, and may not, fewer.
+  absl::StatusOr<uint32_t> UnmapEmpty(uint32_t most_granules)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Fills mapped virtual granules with zeros and waits for it.
+  absl::Status ZeroGranules(absl::Span<const VgIndex> vgs)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The last resort: among blocks of the same domain and class, but of another
+  // lifetime.
+  absl::StatusOr<BlockStart> TryOtherLifetimes(const Request& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // --- Domains (core/pool_domains.cc) ---
+  struct GranuleLimit {
+    uint32_t hard = std::numeric_limits<uint32_t>::max();
+    uint32_t soft = std::numeric_limits<uint32_t>::max();  // at most hard
+  };
+  struct DomainRecord {
+    DomainStats stats;  // what arenas know is added when asked for
+    GranuleLimit limit;
+  };
+  absl::StatusOr<GranuleLimit> ToGranules(MemoryLimit limit) const;
+  // Another limit may let pass what failed before.
+  void ForgetFailures() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasSoftLimit(const Request& request) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Gives back what is idle beyond it, as far as that needs no waiting.
+  void ShrinkToSoftLimit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // For reports of failures: begins with a comma, or is empty.
+  std::string DescribeLimits(const Request& request) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Nothing for what is in no domain.
+  void CountDomainBlock(const Arena& arena, uint64_t bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void UncountDomainBlock(const Arena& arena, uint64_t bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountFailure(ArenaIndex arena) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Which limit even an empty pool could not keep; empty if it could.
+  absl::string_view LimitBelow(const Request& request) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Brings the quota of an arena in line with the limit of its domain.
+  void SetQuota(Arena* arena) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What is left of domains that were given up, and of which nothing lives,
+  // becomes free, arenas included.
+  void CollectClosedDomains() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // --- Blocks ---
   absl::StatusOr<void*> AllocateSlowly(uint64_t bytes,
@@ -170,6 +259,7 @@ class Pool::Impl final : public Pool::AnyImpl {
   // the caches, and to everybody. ReleaseCollected as ReleaseParked.
   void CollectParked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool ReleaseCollected(bool is_idle) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DissolveParked(Arena* arena) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DissolveParked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void IsolateLost() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t LiveBytes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -186,6 +276,9 @@ class Pool::Impl final : public Pool::AnyImpl {
   // One attempt, without moving anything live.
   absl::StatusOr<BlockStart> TryPlace(const Request& request, Effort effort)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // An attempt and, after it has failed, the ladder.
+  absl::StatusOr<BlockStart> Place(const Request& request, Reach reach)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The rungs after a failed attempt, cheapest first.
   absl::StatusOr<BlockStart> ClimbLadder(const Request& request, Reach reach,
                                          absl::Status failure)
@@ -197,6 +290,14 @@ class Pool::Impl final : public Pool::AnyImpl {
   // Empties whole granules.
   absl::Status MakeRoom(const Request& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Releases unused granules until at most so many are held; how many went.
+  absl::StatusOr<uint32_t> TrimTo(uint32_t keep_granules)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // How many granules it takes at most.
+  uint32_t GranulesFor(const Request& request) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return main_arena().large.GranulesFor(request.quanta);
+  }
   // Whether it goes into a window.
   bool IsSmall(const Request& request) const {
     return request.quanta < quanta_per_granule_ &&
@@ -206,12 +307,13 @@ class Pool::Impl final : public Pool::AnyImpl {
   // they last did not.
   bool MayMovingHelp(const Request& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool HoleWasInVain(const WindowAllocator::Shape& shape)
+  bool HoleWasInVain(const Request& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   WindowAllocator::Shape ShapeOf(const Request& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return windows_.ShapeOf(static_cast<uint32_t>(request.quanta),
-                            static_cast<uint32_t>(request.alignment_quanta));
+    return arenas_[0]->windows.ShapeOf(
+        static_cast<uint32_t>(request.quanta),
+        static_cast<uint32_t>(request.alignment_quanta));
   }
   // Opens a hole within a granule.
   absl::Status MakeHole(const Request& request)
@@ -232,7 +334,7 @@ class Pool::Impl final : public Pool::AnyImpl {
   // No work uses what is about to move, and what was freed is released: waits
   // for the devices, unless launches are drained.
   absl::Status WaitUntilIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status CompactLocked(const CompactOptions& options,
+  absl::Status CompactLocked(const CompactOptions& options, ArenaIndex first,
                              CompactionReport* report)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountPass(const absl::Status& status, const CompactionReport& report)
@@ -320,10 +422,14 @@ class Pool::Impl final : public Pool::AnyImpl {
   // Blocks are parked and taken without mutex_; its locks come after that.
   BlockCaches caches_;
   SeenStreams streams_;
+  // Changed by the windows of all arenas, under mutex_; read without.
+  SlotDirectory slots_;
   // Shared with the pins, which may outlive the pool. A block is added under
   // mutex_ alone, and may go without.
   const std::shared_ptr<PinnedBlocks> pins_ = std::make_shared<PinnedBlocks>();
   const std::shared_ptr<MoveHookList> hooks_ = std::make_shared<MoveHookList>();
+  // Shared with the Domains.
+  const std::shared_ptr<DomainBooks> domains_ = std::make_shared<DomainBooks>();
 
   // Held for a whole pass, which lets go of mutex_ to call hooks: after the
   // gate is closed, before mutex_ is taken. Nothing else takes it.
@@ -334,14 +440,13 @@ class Pool::Impl final : public Pool::AnyImpl {
   mutable Mutex mutex_;
   std::unique_ptr<AddressSpace> address_space_ ABSL_GUARDED_BY(mutex_);
   MappingTable mappings_ ABSL_GUARDED_BY(mutex_);
-  GranuleBooks books_ ABSL_GUARDED_BY(mutex_);
-  Backing backing_ ABSL_GUARDED_BY(mutex_);
-  WindowAllocator windows_ ABSL_GUARDED_BY(mutex_);
-  LargeAllocator large_ ABSL_GUARDED_BY(mutex_);
+  GranuleTable table_ ABSL_GUARDED_BY(mutex_);
   FreeQueue free_queue_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<Relocator> relocator_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<MoveObserver> hook_caller_ ABSL_GUARDED_BY(mutex_);
-  std::unique_ptr<Compactor> compactor_ ABSL_GUARDED_BY(mutex_);
+  // By index. The first one, for what asks for nothing special, is always
+  // there, and the only one whose blocks caches hold.
+  std::vector<std::unique_ptr<Arena>> arenas_ ABSL_GUARDED_BY(mutex_);
   // The counters of PoolStats; its gauges are computed when asked for, but for
   // the live ones.
   PoolStats stats_ ABSL_GUARDED_BY(mutex_);
@@ -357,10 +462,17 @@ class Pool::Impl final : public Pool::AnyImpl {
   // Likewise for a hole of this shape, or a larger or stricter one.
   uint64_t frees_at_failed_hole_ ABSL_GUARDED_BY(mutex_) = ~uint64_t{0};
   WindowAllocator::Shape failed_hole_ ABSL_GUARDED_BY(mutex_);
+  ArenaIndex failed_hole_arena_ ABSL_GUARDED_BY(mutex_) = 0;
   // What RecordUse has noted of live blocks, by UseKey.
   absl::flat_hash_map<uint64_t, std::vector<StreamToken>> uses_
       ABSL_GUARDED_BY(mutex_);
   TagBooks tags_ ABSL_GUARDED_BY(mutex_);
+  // Of those that were created, until nothing of them is left.
+  absl::flat_hash_map<DomainId, DomainRecord> domain_records_
+      ABSL_GUARDED_BY(mutex_);
+  GranuleLimit limit_ ABSL_GUARDED_BY(mutex_);
+  // All that could be recovered has been.
+  bool may_exceed_soft_limits_ ABSL_GUARDED_BY(mutex_) = false;
   // Of the batch that is under way; those that are freed meanwhile leave.
   absl::flat_hash_set<uint64_t> announced_ ABSL_GUARDED_BY(mutex_);
   struct Failure {
@@ -383,9 +495,6 @@ class Pool::Impl final : public Pool::AnyImpl {
   // All launches on the pool's memory are in scopes, the gate is closed, and
   // what was launched is done.
   bool launches_are_drained_ ABSL_GUARDED_BY(mutex_) = false;
-
-  // Of windows_; needs no lock.
-  const SlotDirectory* const slots_;
 
   // Last: it is the first to go.
   std::unique_ptr<StoreKeeper> keeper_;

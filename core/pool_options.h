@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "firn/core/domain.h"
 #include "firn/core/tags.h"
 #include "firn/vmm/driver_types.h"
 
@@ -95,6 +96,22 @@ struct PoolOptions {
   absl::Status Validate() const;
 };
 
+// What may be done with the physical memory beneath a block.
+enum class MemoryClass : uint8_t {
+  kMovable,  // passes move it
+  // It stays where it is as long as it lives, apart from what moves, so that it
+  // keeps no granule of that from being emptied.
+  kPinned,
+  // Likewise, on granules of its own that can be given to other processes
+  // (Pool::Export) and, with PoolOptions::rdma_capable, to network cards.
+  kExportable,
+};
+
+// How long a block is expected to live. Those of different expectation are kept
+// on different granules as long as there is room, so that what lives long does
+// not keep granules from becoming free that the rest has left.
+enum class Lifetime : uint8_t { kUnknown, kShort, kLong };
+
 struct AllocateOptions {
   // Least alignment of the address in bytes: a power of two up to 1 GiB. Every
   // address is aligned to 512 at least.
@@ -106,8 +123,14 @@ struct AllocateOptions {
 
   // What the memory is for, as Pool::RegisterTag gave it out: for statistics.
   // Tagged blocks take the pool's lock, where small ones without a tag mostly
-  // do without.
+  // do without; and so do those with any of the following.
   Tag tag = Tag::kUntagged;
+
+  // Shares no granule with what is in other domains.
+  DomainId domain = DomainId::kDefault;
+
+  MemoryClass memory_class = MemoryClass::kMovable;
+  Lifetime lifetime = Lifetime::kUnknown;
 
   // OkStatus, or InvalidArgument naming the field, its value and what would be
   // right.

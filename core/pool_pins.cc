@@ -10,7 +10,8 @@
 namespace firn {
 
 bool Pool::Impl::MarkBlock(BlockStart start) {
-  return books_.vg(start.vg).role != VgRole::kWindow || windows_.Mark(start);
+  return VgAt(start.vg).role != VgRole::kWindow ||
+         ArenaOf(start.vg).windows.Mark(start);
 }
 
 // --- Pins ---
@@ -19,15 +20,15 @@ PinnedBlock Pool::Impl::PinnedBlockAt(BlockStart start) const {
   PinnedBlock block;
   block.key = UseKey(start);
   block.bytes = RequestedBytes(start);
-  if (books_.vg(start.vg).role == VgRole::kWindow) {
+  if (VgAt(start.vg).role == VgRole::kWindow) {
     block.movable_vg = start.vg;
     return block;
   }
   // The remainder is at either end, if there is one.
-  const VgRange range = large_.RangeOf(start.vg);
+  const VgRange range = ArenaOf(start.vg).large.RangeOf(start.vg);
   block.full_granules = range.count;
   for (const VgIndex vg : {range.first, range.end() - 1}) {
-    if (books_.vg(vg).role != VgRole::kRemainder) continue;
+    if (VgAt(vg).role != VgRole::kRemainder) continue;
     block.movable_vg = vg;
     block.full_granules = range.count - 1;
   }
@@ -51,11 +52,16 @@ absl::StatusOr<Pin> Pool::Impl::PinBlock(const void* ptr,
 uint64_t Pool::Impl::PinnedGranules() const {
   std::vector<GranuleId> shared;
   for (const VgIndex vg : pins_->PinnedVgs()) {
-    shared.push_back(books_.vg(vg).granule);
+    if (!ArenaOf(vg).may_move()) continue;
+    shared.push_back(VgAt(vg).granule);
   }
   std::sort(shared.begin(), shared.end());
   shared.erase(std::unique(shared.begin(), shared.end()), shared.end());
-  return shared.size() + pins_->totals().full_granules;
+  uint64_t granules = shared.size() + pins_->totals().full_granules;
+  for (const auto& arena : arenas_) {
+    if (!arena->may_move()) granules += arena->books.used_granules();
+  }
+  return granules;
 }
 
 // --- Tags ---

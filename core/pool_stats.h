@@ -26,6 +26,9 @@ struct PoolStats {
   std::string moving_reason;
   uint64_t granule_bytes = 0;
   uint64_t capacity_bytes = 0;
+  // What holds now: at most the capacity, and each other.
+  uint64_t limit_bytes = 0;
+  uint64_t soft_limit_bytes = 0;
 
   // --- Now ---
   // Requested bytes handed out.
@@ -71,6 +74,7 @@ struct PoolStats {
   uint64_t granules_moved = 0;      // virtual granules remapped by passes
   uint64_t granules_recovered = 0;  // granules emptied by passes
   uint64_t bytes_copied = 0;        // by passes
+  uint64_t zeroed_bytes = 0;        // granules that came from another domain
   uint64_t vetoed_sources = 0;      // granules that move hooks wanted to stay
   // Physical handles asked of the driver, and given back to it.
   uint64_t handles_created = 0;

@@ -3,7 +3,7 @@
 
 #include "firn/core/placement/backing.h"
 
-#include <limits>
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -28,12 +28,60 @@ MappingChange MakeChange(VgIndex vg, GranuleId to) {
 
 Backing::Backing(AddressSpace* address_space, GranuleStore* store,
                  MappingTable* mappings, GranuleBooks* books,
-                 WaitForFreed wait_for_freed)
+                 BackingOptions options, WaitForFreed wait_for_freed, Zero zero)
     : address_space_(address_space),
       store_(store),
       mappings_(mappings),
       books_(books),
-      wait_for_freed_(std::move(wait_for_freed)) {}
+      options_(options),
+      wait_for_freed_(std::move(wait_for_freed)),
+      zero_(std::move(zero)) {}
+
+// --- Quota and domain ---
+
+absl::Status Backing::AcquireAtMost(uint32_t count, Acquisition* acquisition) {
+  return store_->AcquireAtMost(std::min(count, quota_left()), acquisition,
+                               options_.kind);
+}
+
+void Backing::KeepDomainsApart() {
+  if (keeps_domains_apart_) return;
+  keeps_domains_apart_ = true;
+  for (uint32_t i = 0; i < books_->granule_limit(); ++i) {
+    const GranuleRecord& record = books_->granule(GranuleId(i));
+    if (!books_->IsOwn(record) || record.mappings == 0) continue;
+    books_->SetContentsOf(GranuleId(i), options_.domain);
+  }
+}
+
+absl::Status Backing::MakeOwn(VgRange range) {
+  if (!keeps_domains_apart_) return absl::OkStatus();
+  foreign_.clear();
+  for (uint32_t i = 0; i < range.count; ++i) {
+    const VgIndex vg = range.first + i;
+    const GranuleRecord& record = books_->granule(books_->vg(vg).granule);
+    if (record.live_quanta == 0 && record.contents_of != options_.domain) {
+      foreign_.push_back(vg);
+    }
+  }
+  if (foreign_.empty()) return absl::OkStatus();
+  absl::Status status = wait_for_freed_();
+  if (status.ok()) status = zero_(foreign_);
+  if (!status.ok()) return status;
+  for (const VgIndex vg : foreign_) {
+    books_->SetContentsOf(books_->vg(vg).granule, options_.domain);
+  }
+  zeroed_granules_ += foreign_.size();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<VgIndex> Backing::OwnSpare(VgIndex vg) {
+  const absl::Status own = MakeOwn(OneVg(vg));
+  if (!own.ok()) return own;
+  return vg;
+}
+
+// --- Mappings ---
 
 absl::Status Backing::Apply(absl::Span<const MappingChange> changes) {
   for (const MappingChange& change : changes) {
@@ -84,10 +132,10 @@ absl::StatusOr<VgIndex> Backing::MapAlias(GranuleId granule) {
 
 absl::StatusOr<VgIndex> Backing::SpareOnEmptyGranule() {
   if (!books_->empty_granules().empty()) {
-    return books_->SpareOf(books_->empty_granules().back());
+    return OwnSpare(books_->SpareOf(books_->empty_granules().back()));
   }
   Acquisition acquisition;
-  absl::Status status = store_->AcquireAtMost(1, &acquisition);
+  absl::Status status = AcquireAtMost(1, &acquisition);
   if (!status.ok()) {
     store_->GiveBack(acquisition);
     return status;
@@ -95,14 +143,19 @@ absl::StatusOr<VgIndex> Backing::SpareOnEmptyGranule() {
   if (!acquisition.granules.empty()) {
     absl::StatusOr<VgIndex> vg =
         MapNew(acquisition.granules.front(), Harvest());
-    if (!vg.ok()) store_->GiveBack(acquisition);
-    return vg;
+    if (!vg.ok()) {
+      store_->GiveBack(acquisition);
+      return vg;
+    }
+    return OwnSpare(*vg);
   }
   const Harvest harvest = ChooseHarvest(1, VgRange());
   if (harvest.granules.empty()) {
     return absl::ResourceExhaustedError("no granule is free");
   }
-  return MapNew(harvest.granules.front(), harvest);
+  const absl::StatusOr<VgIndex> vg = MapNew(harvest.granules.front(), harvest);
+  if (!vg.ok()) return vg;
+  return OwnSpare(*vg);
 }
 
 Harvest Backing::ChooseHarvest(uint32_t count, VgRange keep) const {
@@ -144,8 +197,8 @@ void Backing::CommitHarvest(const Harvest& harvest) {
 }
 
 uint32_t Backing::available_granules() const {
-  return store_->cached_granules() +
-         (store_->budget_granules() - store_->held_granules()) +
+  return std::min(store_->cached_granules() + store_->free_budget_granules(),
+                  quota_left()) +
          static_cast<uint32_t>(books_->empty_granules().size()) +
          empty_runs_.vg_count();
 }
@@ -154,7 +207,7 @@ absl::StatusOr<uint32_t> Backing::UnmapSpares(uint32_t least_mappings) {
   Harvest spares;
   for (uint32_t i = 0; i < books_->granule_limit(); ++i) {
     const GranuleRecord& record = books_->granule(GranuleId(i));
-    if (record.live_quanta == 0 || record.frozen ||
+    if (!books_->IsOwn(record) || record.live_quanta == 0 || record.frozen ||
         record.mappings < least_mappings) {
       continue;
     }
@@ -172,7 +225,8 @@ absl::StatusOr<uint32_t> Backing::UnmapSpares(uint32_t least_mappings) {
   return static_cast<uint32_t>(spares.vgs.size());
 }
 
-absl::StatusOr<uint32_t> Backing::UnmapIntoCache(const Harvest& harvest) {
+absl::StatusOr<uint32_t> Backing::UnmapEmpty(uint32_t most_granules) {
+  const Harvest harvest = ChooseHarvest(most_granules, VgRange());
   if (harvest.vgs.empty()) return 0;
   changes_.clear();
   AddUnmaps(harvest, &changes_);
@@ -183,30 +237,13 @@ absl::StatusOr<uint32_t> Backing::UnmapIntoCache(const Harvest& harvest) {
   return static_cast<uint32_t>(harvest.vgs.size());
 }
 
-absl::StatusOr<uint32_t> Backing::UnmapEmpty() {
-  return UnmapIntoCache(
-      ChooseHarvest(std::numeric_limits<uint32_t>::max(), VgRange()));
-}
-
-absl::StatusOr<uint32_t> Backing::Trim(uint32_t keep_granules) {
-  const uint32_t held = store_->held_granules();
-  if (held <= keep_granules) return 0;
-  const uint32_t wanted = held - keep_granules;
-  // Once: a keeper may be at work on the cache.
-  const uint32_t cached = store_->cached_granules();
-  if (wanted > cached) {
-    const absl::StatusOr<uint32_t> unmapped =
-        UnmapIntoCache(ChooseHarvest(wanted - cached, VgRange()));
-    if (!unmapped.ok()) return unmapped.status();
-  }
-  return store_->ReleaseCached(keep_granules);
-}
-
 void Backing::IsolateLost() {
   const std::vector<VgIndex>& lost = mappings_->lost_vgs();
   for (; isolated_vgs_ < lost.size(); ++isolated_vgs_) {
     const VgIndex vg = lost[isolated_vgs_];
     const VgRecord record = books_->vg(vg);
+    // Those that no arena has are the first one's to deal with.
+    if (record.arena != books_->arena()) continue;
     if (record.role == VgRole::kUnmapped) {
       if (address_space_->free().Find(vg).has_value()) {
         address_space_->Take(OneVg(vg));

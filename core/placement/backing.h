@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -29,7 +30,15 @@ struct Harvest {
   std::vector<GranuleId> granules;
 };
 
-// Every method that fails leaves mappings, books and store as they were.
+// What tells the memory of one arena from that of others.
+struct BackingOptions {
+  GranuleKind kind = GranuleKind::kMovable;
+  // The serial number of its domain, above 0.
+  uint32_t domain = 1;
+};
+
+// Every method that fails leaves mappings, books and store as they were, but
+// for granules that MakeOwn has made the arena's.
 // Thread safety: none; guarded by its owner.
 class Backing {
  public:
@@ -37,16 +46,21 @@ class Backing {
   // flight to touch it, and its next user on the same stream to have it, but
   // nobody to unmap it.
   using WaitForFreed = std::function<absl::Status()>;
+  // Fills these virtual granules with zeros, and waits until that is done.
+  using Zero = std::function<absl::Status(absl::Span<const VgIndex>)>;
 
   // Owns none of its arguments, which must outlive it.
   Backing(AddressSpace* address_space, GranuleStore* store,
-          MappingTable* mappings, GranuleBooks* books,
-          WaitForFreed wait_for_freed);
+          MappingTable* mappings, GranuleBooks* books, BackingOptions options,
+          WaitForFreed wait_for_freed, Zero zero);
+  Backing(const Backing&) = delete;
+  Backing& operator=(const Backing&) = delete;
 
   AddressSpace& address_space() { return *address_space_; }
   GranuleStore& store() { return *store_; }
   MappingTable& mappings() { return *mappings_; }
   GranuleBooks& books() { return *books_; }
+  GranuleKind kind() const { return options_.kind; }
 
   // Runs of neighbouring virtual granules, each alone on an empty granule:
   // what freed large blocks leave behind.
@@ -59,6 +73,27 @@ class Backing {
   // A spare on an empty granule. ResourceExhausted if there is no granule left
   // to take: nothing cached, nothing empty, no budget or no device memory.
   absl::StatusOr<VgIndex> SpareOnEmptyGranule();
+
+  // Most granules that the arena may have mapped: what it would need beyond
+  // that counts as not there. No limit at first.
+  uint32_t quota_granules() const { return quota_granules_; }
+  void set_quota_granules(uint32_t granules) { quota_granules_ = granules; }
+  uint32_t quota_left() const {
+    const uint32_t mapped = books_->mapped_granules();
+    return quota_granules_ > mapped ? quota_granules_ - mapped : 0;
+  }
+  // Granules from the store: at most `count`, and no more than the quota has
+  // left.
+  absl::Status AcquireAtMost(uint32_t count, Acquisition* acquisition);
+
+  // From now on granules are zeroed when they come from another domain. What is
+  // mapped now is the arena's own.
+  void KeepDomainsApart();
+  // Before something is placed on virtual granules with nothing live: zeroes
+  // those whose granules have had contents of other domains. After an error
+  // some may have been.
+  absl::Status MakeOwn(VgRange range);
+  uint64_t zeroed_granules() const { return zeroed_granules_; }
 
   // MappingTable::Apply, for virtual granules that hold nothing live: waits
   // first if one of them is mapped now.
@@ -79,11 +114,10 @@ class Backing {
   // mappings. Frees addresses and mappings, costs later calls. Returns how many
   // went.
   absl::StatusOr<uint32_t> UnmapSpares(uint32_t least_mappings);
-  // Unmaps every granule that holds nothing live, into the cache: frees
-  // addresses. Returns how many virtual granules went.
-  absl::StatusOr<uint32_t> UnmapEmpty();
-  // Releases unused granules until at most `keep_granules` are held.
-  absl::StatusOr<uint32_t> Trim(uint32_t keep_granules);
+  // Unmaps granules that hold nothing live, up to `most_granules` of them, into
+  // the cache: frees addresses. Returns how many virtual granules went.
+  absl::StatusOr<uint32_t> UnmapEmpty(
+      uint32_t most_granules = std::numeric_limits<uint32_t>::max());
   // After a failure: what the mapping table has lost is kept from everybody,
   // and so are the granules that it may still reach. Cheap while nothing is
   // lost.
@@ -92,17 +126,23 @@ class Backing {
   void CacheIfUnmapped(GranuleId granule);
 
  private:
-  absl::StatusOr<uint32_t> UnmapIntoCache(const Harvest& harvest);
+  absl::StatusOr<VgIndex> OwnSpare(VgIndex vg);
   absl::StatusOr<VgIndex> MapNew(GranuleId granule, const Harvest& harvest);
 
   AddressSpace* const address_space_;
   GranuleStore* const store_;
   MappingTable* const mappings_;
   GranuleBooks* const books_;
+  const BackingOptions options_;
   const WaitForFreed wait_for_freed_;
+  const Zero zero_;
+  uint32_t quota_granules_ = std::numeric_limits<uint32_t>::max();
+  bool keeps_domains_apart_ = false;
+  uint64_t zeroed_granules_ = 0;
   VgRangeSet empty_runs_;
   size_t isolated_vgs_ = 0;             // of the mapping table's lost ones
   std::vector<MappingChange> changes_;  // scratch
+  std::vector<VgIndex> foreign_;        // scratch
 };
 
 }  // namespace firn

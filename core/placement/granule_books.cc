@@ -38,9 +38,13 @@ bool IsLiveRole(VgRole role) {
 
 const VgRecord GranuleBooks::unmapped_;
 
-GranuleBooks::GranuleBooks(uint32_t quanta_per_granule, uint32_t max_mappings)
+GranuleBooks::GranuleBooks(uint32_t quanta_per_granule, uint32_t max_mappings,
+                           GranuleTable* table, ArenaIndex arena)
     : quanta_per_granule_(quanta_per_granule),
-      max_mappings_(std::min(max_mappings, kMostWindows)) {}
+      max_mappings_(std::min(max_mappings, kMostWindows)),
+      arena_(arena),
+      vgs_(table->vgs),
+      granules_(table->granules) {}
 
 VgRecord& GranuleBooks::MutableVg(VgIndex vg) {
   if (vg.value() >= vgs_.size()) vgs_.resize(size_t{vg.value()} + 1);
@@ -50,9 +54,9 @@ VgRecord& GranuleBooks::MutableVg(VgIndex vg) {
 GranuleRecord& GranuleBooks::MutableGranule(GranuleId granule) {
   if (granule.value() >= granules_.size()) {
     granules_.resize(size_t{granule.value()} + 1);
-    empty_position_.resize(granules_.size(), 0);
-    holes_.Resize(granule_limit());
   }
+  // Other arenas may have made the table longer.
+  if (holes_.limit() < granule_limit()) holes_.Resize(granule_limit());
   return granules_[granule.value()];
 }
 
@@ -62,7 +66,7 @@ void GranuleBooks::LinkVg(VgIndex vg) {
   VgRecord& record = vgs_[vg.value()];
   GranuleRecord& granule = granules_[record.granule.value()];
   const bool is_spare = record.role == VgRole::kSpare;
-  ++granule.mappings;
+  if (granule.mappings++ == 0) ++mapped_granules_;
   if (is_spare) ++granule.spares;
   // Spares stay in front: behind the first entry, if that is a spare and this
   // is not, the order of the rest does not matter as long as a walk finds
@@ -85,7 +89,7 @@ void GranuleBooks::LinkVg(VgIndex vg) {
 void GranuleBooks::UnlinkVg(VgIndex vg) {
   VgRecord& record = vgs_[vg.value()];
   GranuleRecord& granule = granules_[record.granule.value()];
-  --granule.mappings;
+  if (--granule.mappings == 0) --mapped_granules_;
   if (record.role == VgRole::kSpare) --granule.spares;
   if (record.previous.is_none()) {
     granule.first = record.next;
@@ -107,10 +111,11 @@ VgIndex GranuleBooks::SpareOf(GranuleId granule) const {
 
 void GranuleBooks::Attach(VgIndex vg, GranuleId granule, bool of_large_run) {
   VgRecord& record = MutableVg(vg);
-  MutableGranule(granule);
+  MutableGranule(granule).arena = arena_;
   assert(record.role == VgRole::kUnmapped);
   record = VgRecord();
   record.granule = granule;
+  record.arena = arena_;
   record.role = VgRole::kSpare;
   record.of_large_run = of_large_run;
   LinkVg(vg);
@@ -219,7 +224,10 @@ void GranuleBooks::EmptyInterior(VgIndex vg) {
 }
 
 void GranuleBooks::Freeze(GranuleId granule) {
-  if (granule.value() >= granules_.size()) return;
+  if (granule.value() >= granules_.size() ||
+      !IsOwn(granules_[granule.value()])) {
+    return;
+  }
   granules_[granule.value()].frozen = true;
   Reindex(granule);
 }
@@ -238,7 +246,7 @@ bool GranuleBooks::HasEmptyRun(const GranuleRecord& record) const {
 }
 
 void GranuleBooks::SetEmpty(GranuleId granule, bool empty) {
-  uint32_t& position = empty_position_[granule.value()];
+  uint32_t& position = granules_[granule.value()].empty_position;
   if ((position != 0) == empty) return;
   if (empty) {
     empty_granules_.push_back(granule);
@@ -247,7 +255,7 @@ void GranuleBooks::SetEmpty(GranuleId granule, bool empty) {
   }
   const GranuleId last = empty_granules_.back();
   empty_granules_[position - 1] = last;
-  empty_position_[last.value()] = position;
+  granules_[last.value()].empty_position = position;
   empty_granules_.pop_back();
   position = 0;
 }
@@ -367,8 +375,9 @@ bool GranuleBooks::IsUnreserved(GranuleId granule,
 uint32_t GranuleBooks::MeasureHole(GranuleId granule, HoleKind kind) const {
   const GranuleRecord& record = granules_[granule.value()];
   const bool can_map = record.mappings < max_mappings_;
-  if (record.live_quanta == 0 || record.live_quanta >= quanta_per_granule_ ||
-      record.frozen || record.occupancy.empty()) {
+  if (!IsOwn(record) || record.live_quanta == 0 ||
+      record.live_quanta >= quanta_per_granule_ || record.frozen ||
+      record.occupancy.empty()) {
     return 0;
   }
   if (kind.is_bottom() || kind.is_top()) {
@@ -428,16 +437,18 @@ Gap GranuleBooks::FindEdgeHole(uint32_t quanta, bool bottom_only) {
 absl::Status GranuleBooks::CheckInvariants() const {
   uint32_t used = 0;
   uint32_t full = 0;
+  uint32_t mapped = 0;
   uint32_t live_vgs = 0;
   for (uint32_t i = 0; i < granules_.size(); ++i) {
     const GranuleRecord& record = granules_[i];
+    if (!IsOwn(record)) continue;
     uint32_t mappings = 0;
     uint32_t spares = 0;
     bool interior = false;
     for (VgIndex at = record.first; !at.is_none(); at = vgs_[at.value()].next) {
       const VgRecord& vg = vgs_[at.value()];
       ++mappings;
-      if (vg.granule != GranuleId(i)) {
+      if (vg.granule != GranuleId(i) || vg.arena != arena_) {
         return absl::InternalError(absl::StrCat(
             "virtual granule ", at.value(), " is in the list of granule ", i));
       }
@@ -455,10 +466,11 @@ absl::Status GranuleBooks::CheckInvariants() const {
           absl::StrCat("I2: granule ", i, " is filled and shared"));
     }
     if (record.live_quanta > 0) ++used;
+    if (mappings > 0) ++mapped;
     if (interior) ++full;
     const bool is_empty = record.live_quanta == 0 && !record.frozen &&
                           mappings > 0 && spares == mappings;
-    if (is_empty != (empty_position_[i] != 0)) {
+    if (is_empty != (record.empty_position != 0)) {
       return absl::InternalError(
           absl::StrCat("granule ", i, " is in the wrong index"));
     }
@@ -468,11 +480,12 @@ absl::Status GranuleBooks::CheckInvariants() const {
     }
   }
   if (used != used_granules_ || full != full_granules_ ||
-      live_vgs != live_vgs_) {
-    return absl::InternalError(absl::StrCat(
-        "counted ", used_granules_, " used and ", full_granules_,
-        " full granules, ", live_vgs_, " live virtual granules; there are ",
-        used, ", ", full, " and ", live_vgs));
+      mapped != mapped_granules_ || live_vgs != live_vgs_) {
+    return absl::InternalError(
+        absl::StrCat("counted ", used_granules_, " used and ", full_granules_,
+                     " full granules, ", mapped_granules_, " mapped, ",
+                     live_vgs_, " live virtual granules; there are ", used,
+                     ", ", full, ", ", mapped, " and ", live_vgs));
   }
   return absl::OkStatus();
 }

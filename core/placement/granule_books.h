@@ -14,41 +14,11 @@
 #include "absl/status/status.h"
 #include "firn/compaction/occupancy.h"
 #include "firn/core/placement/gap_index.h"
+#include "firn/core/placement/granule_table.h"
 #include "firn/core/placement/hole_index.h"
 #include "firn/vmm/units.h"
 
 namespace firn {
-
-enum class VgRole : uint8_t {
-  kUnmapped,   // not ours to use
-  kSpare,      // mapped, no window: takes up any gap of its granule for nothing
-  kEmptyRun,   // mapped to an empty granule of its own, part of a large run
-  kWindow,     // slots of one size class, or one block
-  kRemainder,  // head or tail of a large block
-  kInterior,   // wholly filled by a large block
-};
-
-struct VgRecord {
-  GranuleId granule;
-  VgRole role = VgRole::kUnmapped;
-  // Taken for a large block: it returns to a run of its neighbours.
-  bool of_large_run = false;
-  OffsetInterval window;  // kWindow, kRemainder
-  uint32_t owner = 0;     // index of the window or of the large block
-  VgIndex next;           // neighbours in its granule's list
-  VgIndex previous;
-};
-
-struct GranuleRecord {
-  VgIndex first;  // its virtual granules, spares first
-  uint16_t mappings = 0;
-  uint16_t spares = 0;
-  uint16_t blocked_windows = 0;
-  bool frozen = false;
-  uint32_t live_quanta = 0;
-  uint32_t largest_gap_quanta = 0;
-  Occupancy occupancy;  // live quanta, but for those of an interior
-};
 
 // A place for a new window.
 struct Gap {
@@ -56,6 +26,9 @@ struct Gap {
   OffsetInterval interval;
 };
 
+// The books of one arena, in a table that it shares with others: it changes
+// and finds its own granules alone.
+//
 // Thread safety: none; guarded by its owner.
 //
 // Invariants:
@@ -66,15 +39,24 @@ struct Gap {
 //        of its virtual granules is kEmptyRun.
 class GranuleBooks {
  public:
-  GranuleBooks(uint32_t quanta_per_granule, uint32_t max_mappings);
+  // Does not own `table`, which must outlive it.
+  GranuleBooks(uint32_t quanta_per_granule, uint32_t max_mappings,
+               GranuleTable* table, ArenaIndex arena);
+  GranuleBooks(const GranuleBooks&) = delete;
+  GranuleBooks& operator=(const GranuleBooks&) = delete;
 
   uint32_t quanta_per_granule() const { return quanta_per_granule_; }
   uint32_t max_mappings() const { return max_mappings_; }
+  ArenaIndex arena() const { return arena_; }
+  // Of any arena.
   const VgRecord& vg(VgIndex vg) const {
     return vg.value() < vgs_.size() ? vgs_[vg.value()] : unmapped_;
   }
   const GranuleRecord& granule(GranuleId granule) const {
     return granules_[granule.value()];
+  }
+  bool IsOwn(const GranuleRecord& record) const {
+    return record.arena == arena_;
   }
   uint32_t vg_limit() const { return static_cast<uint32_t>(vgs_.size()); }
   uint32_t granule_limit() const {
@@ -89,6 +71,11 @@ class GranuleBooks {
   // `vg` and its live extents are on `to` now.
   void Move(VgIndex vg, GranuleId to, const OffsetInterval* extents,
             size_t extent_count);
+
+  // The granule may have contents of this domain from now on.
+  void SetContentsOf(GranuleId granule, uint32_t domain) {
+    granules_[granule.value()].contents_of = domain;
+  }
 
   // --- Roles ---
   // A spare takes up a window or an interior.
@@ -146,6 +133,8 @@ class GranuleBooks {
   // --- Figures ---
   uint32_t used_granules() const { return used_granules_ - parked_granules_; }
   uint32_t full_granules() const { return full_granules_ - parked_granules_; }
+  // Granules with mappings.
+  uint32_t mapped_granules() const { return mapped_granules_; }
   uint32_t live_vgs() const { return live_vgs_ - parked_vgs_; }
   // Quanta that are free on the granules in use.
   uint64_t free_quanta_beside_live() const {
@@ -178,16 +167,17 @@ class GranuleBooks {
 
   const uint32_t quanta_per_granule_;
   const uint32_t max_mappings_;
-  std::vector<VgRecord> vgs_;            // by VG, as far as any was mapped
-  std::vector<GranuleRecord> granules_;  // by id
+  const ArenaIndex arena_;
+  std::vector<VgRecord>& vgs_;
+  std::vector<GranuleRecord>& granules_;
   GapIndex gaps_with_spare_;
   GapIndex gaps_without_spare_;
   HoleIndex holes_;
   std::vector<GranuleId> empty_granules_;
-  std::vector<uint32_t> empty_position_;  // by id, 1 + index; 0: not in it
   uint64_t live_quanta_ = 0;
   uint32_t used_granules_ = 0;
   uint32_t full_granules_ = 0;
+  uint32_t mapped_granules_ = 0;
   uint32_t live_vgs_ = 0;
   uint32_t parked_granules_ = 0;
   uint32_t parked_vgs_ = 0;

@@ -66,6 +66,7 @@ class HoleIndex {
   }
   // There are granules up to `limit` now.
   void Resize(uint32_t limit);
+  uint32_t limit() const { return static_cast<uint32_t>(is_changed_.size()); }
 
   // A granule with a hole of at least `quanta` (above 0), none if there is
   // none; of those that did not shrink unmarked, the smallest.

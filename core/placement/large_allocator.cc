@@ -85,6 +85,7 @@ BlockStart LargeAllocator::StartOf(const Block& block) const {
 bool LargeAllocator::IsFreeSpare(VgIndex vg, OffsetInterval interval) const {
   const VgRecord& record = books_->vg(vg);
   return record.role == VgRole::kSpare && record.of_large_run &&
+         record.arena == books_->arena() &&
          !books_->granule(record.granule).frozen &&
          books_->IsUnreserved(record.granule, interval);
 }
@@ -251,7 +252,7 @@ absl::Status LargeAllocator::FillSite(const Site& site, const Shape& shape) {
                : 0u;
   };
   GranuleStore& store = backing_->store();
-  absl::Status status = store.AcquireAtMost(missing(), &acquisition);
+  absl::Status status = backing_->AcquireAtMost(missing(), &acquisition);
   if (status.ok() && missing() > 0) {
     harvest = backing_->ChooseHarvest(missing(), site.range);
     if (missing() > 0) {
@@ -298,6 +299,16 @@ absl::Status LargeAllocator::FillSite(const Site& site, const Shape& shape) {
   return absl::OkStatus();
 }
 
+void LargeAllocator::LeaveEmpty(VgRange range) {
+  for (uint32_t i = 0; i < range.count; ++i) {
+    const VgIndex vg = range.first + i;
+    const GranuleRecord& record = books_->granule(books_->vg(vg).granule);
+    if (record.live_quanta == 0 && record.mappings == 1 && !record.frozen) {
+      backing_->AddEmptyRun(MakeRange(vg, 1));
+    }
+  }
+}
+
 // --- Blocks ---
 
 absl::StatusOr<BlockStart> LargeAllocator::Allocate(uint64_t quanta,
@@ -311,6 +322,8 @@ absl::StatusOr<BlockStart> LargeAllocator::Allocate(uint64_t quanta,
   if (alignment_granules == 1) {
     const std::optional<Site> site = FindMapped(shape, share);
     if (site.has_value()) {
+      const absl::Status own = backing_->MakeOwn(site->range);
+      if (!own.ok()) return own;
       for (uint32_t i = 0; i < site->range.count; ++i) {
         const VgIndex vg = site->range.first + i;
         if (books_->vg(vg).role == VgRole::kEmptyRun) {
@@ -337,6 +350,11 @@ absl::StatusOr<BlockStart> LargeAllocator::Allocate(uint64_t quanta,
   if (shape.remainder_quanta > 0 && !share) ChooseHost(shape, effort, &site);
   const absl::Status filled = FillSite(site, shape);
   if (!filled.ok()) return filled;
+  const absl::Status own = backing_->MakeOwn(site.range);
+  if (!own.ok()) {
+    LeaveEmpty(site.range);
+    return own;
+  }
   return Commit(site, shape, requested_bytes);
 }
 

@@ -118,6 +118,8 @@ class LargeAllocator {
   void ChooseHost(const Shape& shape, Effort effort, Site* site);
   // Maps what is missing in the site.
   absl::Status FillSite(const Site& site, const Shape& shape);
+  // Makes empty runs of what was mapped, but will not be used.
+  void LeaveEmpty(VgRange range);
   BlockStart Commit(const Site& site, const Shape& shape,
                     uint64_t requested_bytes);
   uint32_t AddBlock(const Block& block);

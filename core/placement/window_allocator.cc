@@ -38,12 +38,12 @@ OffsetInterval IntervalAt(uint32_t lo, uint32_t quanta) {
 
 }  // namespace
 
-WindowAllocator::WindowAllocator(Backing* backing)
+WindowAllocator::WindowAllocator(Backing* backing, const SizeClasses* classes,
+                                 SlotDirectory* directory)
     : backing_(backing),
       books_(&backing->books()),
-      classes_(books_->quanta_per_granule()),
-      directory_(backing->address_space().vg_count(),
-                 classes_.all_slot_quanta()),
+      classes_(*classes),
+      directory_(*directory),
       lists_(classes_.count()) {}
 
 // --- Lists of windows with free slots ---

@@ -38,8 +38,10 @@ enum class Effort {
 // Thread safety: none; guarded by its owner.
 class WindowAllocator {
  public:
-  // Does not own `backing`, which must outlive it.
-  explicit WindowAllocator(Backing* backing);
+  // Owns none of its arguments, which must outlive it. The directory is that of
+  // all arenas.
+  WindowAllocator(Backing* backing, const SizeClasses* classes,
+                  SlotDirectory* directory);
 
   // `quanta` is below a granule. Threads of different `rank` get slots that lie
   // apart. ResourceExhausted if nothing fits; then, as after a failing driver
@@ -67,9 +69,6 @@ class WindowAllocator {
   // that there are. Appends them to `blocks`.
   void TakeParked(uint32_t size_class, uint32_t count, uint32_t rank,
                   std::vector<BlockStart>* blocks);
-  // Where the slots of all windows are found without a lock.
-  const SlotDirectory& directory() const { return directory_; }
-  const SizeClasses& classes() const { return classes_; }
 
   // What a request is placed as: the extent of its slot, and where it may
   // start.
@@ -146,8 +145,8 @@ class WindowAllocator {
 
   Backing* const backing_;
   GranuleBooks* const books_;
-  const SizeClasses classes_;
-  SlotDirectory directory_;
+  const SizeClasses& classes_;
+  SlotDirectory& directory_;
   std::vector<ClassList> lists_;  // by size class
   std::vector<Window> windows_;
   std::vector<uint32_t> unused_windows_;

@@ -435,7 +435,8 @@ class Harness {
 
   SmallRandom random_;
   State state_;
-  GranuleBooks books_{kQuanta, kMaxMappings};
+  GranuleTable table_;
+  GranuleBooks books_{kQuanta, kMaxMappings, &table_, /*arena=*/0};
 };
 
 TEST(GranuleBooksRandomTest, BooksAgreeWithTheModelAfterEveryStep) {

@@ -1,0 +1,224 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What concerns all arenas of a pool, and what they do for each other.
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "firn/core/pool_impl.h"
+#include "firn/vmm/relaxed_capture.h"
+
+namespace firn {
+namespace {
+
+// Mappings of one granule at most: each is an entry of the device's
+// translation caches.
+constexpr uint32_t kMaxMappingsPerGranule = 48;
+
+void Add(const CompactionReport& part, CompactionReport* report) {
+  report->lower_bound_granules += part.lower_bound_granules;
+  report->granules_recovered += part.granules_recovered;
+  report->moves += part.moves;
+  report->bytes_copied += part.bytes_copied;
+  report->rejected_sources += part.rejected_sources;
+  report->vetoed_sources += part.vetoed_sources;
+  report->pinned_granules += part.pinned_granules;
+  report->budget_exhausted |= part.budget_exhausted;
+}
+
+// What a budget has left of `most`, where 0 is no limit; false if nothing.
+bool Spend(uint64_t most, uint64_t spent, uint64_t* left) {
+  if (most == 0) return true;
+  *left = most > spent ? most - spent : 0;
+  return *left > 0;
+}
+
+}  // namespace
+
+std::unique_ptr<Arena> Pool::Impl::MakeArena(ArenaIndex index, ArenaKey key) {
+  ArenaParts parts;
+  parts.quanta_per_granule = quanta_per_granule_;
+  parts.max_mappings_per_granule = kMaxMappingsPerGranule;
+  parts.table = &table_;
+  parts.address_space = address_space_.get();
+  parts.store = &store_;
+  parts.mappings = &mappings_;
+  parts.size_classes = &size_classes_;
+  parts.slots = &slots_;
+  parts.relocator = relocator_.get();
+  parts.pins = pins_.get();
+  parts.observer = hook_caller_.get();
+  parts.wait_for_freed = [this] { return WaitForFreed(); };
+  parts.zero = [this](absl::Span<const VgIndex> vgs) {
+    mutex_.AssertHeld();
+    return ZeroGranules(vgs);
+  };
+  auto arena = absl::make_unique<Arena>(parts, index, key);
+  if (domains_->are_used()) arena->backing.KeepDomainsApart();
+  return arena;
+}
+
+absl::StatusOr<ArenaIndex> Pool::Impl::FindOrMakeArena(const ArenaKey& key) {
+  for (auto& arena : arenas_) {
+    if (arena->key == key && !arena->is_vacant) return arena->index();
+  }
+  for (auto& arena : arenas_) {
+    if (!arena->is_vacant) continue;
+    // What failed in the old one says nothing of the new one.
+    ForgetFailures();
+    arena = MakeArena(arena->index(), key);
+    return arena->index();
+  }
+  if (arenas_.size() > std::numeric_limits<ArenaIndex>::max()) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "there are ", arenas_.size(),
+        " combinations of domain, memory_class and lifetime in use"));
+  }
+  const ArenaIndex index = static_cast<ArenaIndex>(arenas_.size());
+  arenas_.push_back(MakeArena(index, key));
+  return index;
+}
+
+uint32_t Pool::Impl::UsedGranules() const {
+  uint32_t used = 0;
+  for (const auto& arena : arenas_) used += arena->books.used_granules();
+  return used;
+}
+
+uint32_t Pool::Impl::ComputeBound() const {
+  uint32_t bound = 0;
+  for (const auto& arena : arenas_) {
+    bound += arena->may_move()
+                 ? static_cast<uint32_t>(arena->compactor.ComputeBounds().max())
+                 : arena->books.used_granules();
+  }
+  return bound;
+}
+
+absl::Status Pool::Impl::RunCompactors(const CompactOptions& options,
+                                       ArenaIndex first,
+                                       CompactionReport* report) {
+  const absl::Time start = absl::Now();
+  report->granules_before = UsedGranules();
+  absl::Status status;
+  bool goes_on = true;
+  // New arenas may come while hooks are called: their turn is the next pass.
+  const size_t count = arenas_.size();
+  for (size_t i = 0; i < count && status.ok(); ++i) {
+    // The first one, and then the others in order.
+    Arena& arena = *arenas_[i == 0 ? first : i <= first ? i - 1 : i];
+    CompactOptions left = options;
+    goes_on = goes_on &&
+              Spend(options.max_bytes, report->bytes_copied, &left.max_bytes) &&
+              Spend(options.max_moves, report->moves, &left.max_moves) &&
+              Spend(options.wanted_granules, report->granules_recovered,
+                    &left.wanted_granules);
+    if (!goes_on || !arena.may_move()) {
+      report->lower_bound_granules += arena.books.used_granules();
+      if (!arena.may_move()) {
+        report->pinned_granules += arena.books.used_granules();
+      }
+      continue;
+    }
+    left.max_duration = options.max_duration - (absl::Now() - start);
+    CompactionReport part;
+    arena.is_in_pass = true;
+    status = arena.compactor.Run(left, &part);
+    arena.is_in_pass = false;
+    Add(part, report);
+  }
+  report->granules_after = report->granules_before - report->granules_recovered;
+  report->duration = absl::Now() - start;
+  return status;
+}
+
+absl::StatusOr<uint32_t> Pool::Impl::UnmapEmpty(uint32_t most_granules) {
+  uint32_t unmapped = 0;
+  for (const auto& arena : arenas_) {
+    const uint32_t before = arena->books.mapped_granules();
+    const absl::StatusOr<uint32_t> vgs =
+        arena->backing.UnmapEmpty(most_granules - unmapped);
+    if (!vgs.ok()) return vgs.status();
+    unmapped += before - arena->books.mapped_granules();
+    if (unmapped >= most_granules) break;
+  }
+  return unmapped;
+}
+
+absl::StatusOr<bool> Pool::Impl::ReclaimFromOthers(const Request& request) {
+  if (arenas_.size() == 1) return false;
+  const Arena& own = *arenas_[request.arena];
+  // Where it is the domain's limit that is met, nothing else will help.
+  const bool is_limited = own.backing.quota_left() == 0;
+  const uint32_t wanted = GranulesFor(request);
+  uint32_t unmapped = 0;
+  bool has_other_kinds = false;
+  for (const auto& arena : arenas_) {
+    if (arena.get() == &own || unmapped >= wanted ||
+        (is_limited && arena->key.domain != own.key.domain)) {
+      continue;
+    }
+    has_other_kinds |= arena->backing.kind() != own.backing.kind();
+    const uint32_t before = arena->books.mapped_granules();
+    const absl::StatusOr<uint32_t> vgs =
+        arena->backing.UnmapEmpty(wanted - unmapped);
+    // Where it would have to wait, and may not, nothing has changed.
+    if (!vgs.ok() && may_wait_) return vgs.status();
+    unmapped += before - arena->books.mapped_granules();
+  }
+  if (!has_other_kinds) return unmapped > 0;
+  // Memory of another kind only makes room in the budget.
+  const uint32_t budget = store_.budget_granules();
+  const absl::StatusOr<uint32_t> released =
+      store_.ReleaseCached(budget > wanted ? budget - wanted : 0);
+  if (!released.ok()) return released.status();
+  return unmapped > 0 || *released > 0;
+}
+
+absl::StatusOr<uint32_t> Pool::Impl::TrimTo(uint32_t keep_granules) {
+  const uint32_t held = store_.held_granules();
+  if (held <= keep_granules) return 0;
+  const uint32_t wanted = held - keep_granules;
+  // Once: a keeper may be at work on the cache.
+  const uint32_t cached = store_.cached_granules();
+  if (wanted > cached) {
+    const absl::StatusOr<uint32_t> unmapped = UnmapEmpty(wanted - cached);
+    if (!unmapped.ok()) return unmapped.status();
+  }
+  return store_.ReleaseCached(keep_granules);
+}
+
+absl::Status Pool::Impl::ZeroGranules(absl::Span<const VgIndex> vgs) {
+  if (!may_wait_) {
+    return absl::ResourceExhaustedError(
+        "memory of another domain would have to be zeroed and waited for, "
+        "inside a LaunchScope");
+  }
+  const ScopedRelaxedCapture relaxed(driver_);
+  if (!relaxed.status().ok()) return relaxed.status();
+  return relocator_->Zero(vgs);
+}
+
+absl::StatusOr<BlockStart> Pool::Impl::TryOtherLifetimes(
+    const Request& request) {
+  const ArenaKey own = arenas_[request.arena]->key;
+  for (const auto& arena : arenas_) {
+    if (arena->index() == request.arena || arena->key.domain != own.domain ||
+        arena->key.memory_class != own.memory_class) {
+      continue;
+    }
+    Request elsewhere = request;
+    elsewhere.arena = arena->index();
+    const absl::StatusOr<BlockStart> start =
+        TryPlace(elsewhere, Effort::kScattered);
+    if (!absl::IsResourceExhausted(start.status())) return start;
+  }
+  return absl::ResourceExhaustedError("");
+}
+
+}  // namespace firn
