@@ -38,23 +38,6 @@ absl::Status Pool::AnyImpl::PinnedError(const void* ptr,
       " is pinned: ", reasons));
 }
 
-absl::Status Pool::AnyImpl::CheckLimit(const MemoryLimit& limit,
-                                       uint64_t capacity_bytes) {
-  if (limit.hard_bytes > capacity_bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("limit.hard_bytes: ", limit.hard_bytes,
-                     "; must be at most the capacity, ", capacity_bytes));
-  }
-  const uint64_t most_bytes =
-      limit.hard_bytes > 0 ? limit.hard_bytes : capacity_bytes;
-  if (limit.soft_bytes > most_bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("limit.soft_bytes: ", limit.soft_bytes,
-                     "; must be at most the hard limit, ", most_bytes));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status Pool::AnyImpl::CheckReason(absl::string_view reason) {
   if (!reason.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(

@@ -65,9 +65,6 @@ class Pool::AnyImpl {
       MoveHook hook, const std::shared_ptr<MoveHookList>& hooks);
   // Why a block that is pinned for these reasons is not freed.
   static absl::Status PinnedError(const void* ptr, const std::string& reasons);
-  // InvalidArgument names the field of a limit that cannot be.
-  static absl::Status CheckLimit(const MemoryLimit& limit,
-                                 uint64_t capacity_bytes);
   // A pin needs a reason.
   static absl::Status CheckReason(absl::string_view reason);
 };

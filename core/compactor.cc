@@ -38,6 +38,7 @@ void Compactor::FillSnapshot(Snapshot* snapshot) const {
   const std::vector<VgIndex> pinned = pins_->PinnedVgs();
   for (uint32_t i = 0; i < books_->granule_limit(); ++i) {
     const GranuleRecord& record = books_->granule(GranuleId(i));
+    if (!books_->IsOwn(record)) continue;
     // What was lost can neither be read nor moved.
     if (record.live_quanta > 0 && record.frozen &&
         books_->vg(record.first).role != VgRole::kInterior) {

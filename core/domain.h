@@ -17,6 +17,8 @@
 #include <memory>
 #include <string>
 
+#include "firn/core/memory_limit.h"
+
 namespace firn {
 
 class DomainBooks;
@@ -24,17 +26,6 @@ class Pool;
 
 // Names a domain in AllocateOptions. kDefault is what is in none.
 enum class DomainId : uint32_t { kDefault = 0 };
-
-// How much memory there may be, in bytes of whole granules (rounded down).
-struct MemoryLimit {
-  // Never exceeded by what is created or taken after it was set; 0: none but
-  // the limits around this one.
-  uint64_t hard_bytes = 0;
-  // Exceeded only where an allocation would fail otherwise, after all that
-  // could be recovered has been; what is idle beyond it goes back. At most
-  // hard_bytes; 0: none.
-  uint64_t soft_bytes = 0;
-};
 
 struct DomainOptions {
   // For statistics and messages; not empty, and no other domain's.

@@ -79,7 +79,7 @@ absl::Status Pool::FixedImpl::CheckInvariants() {
 // --- Limits and domains ---
 
 absl::Status Pool::FixedImpl::SetLimit(MemoryLimit limit) {
-  const absl::Status valid = CheckLimit(limit, capacity_bytes_);
+  const absl::Status valid = limit.Validate(capacity_bytes_);
   if (!valid.ok()) return valid;
   const bool is_inside = gate_.ThisThreadIsInside();
   MutexLock lock(&mutex_);

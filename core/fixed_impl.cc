@@ -53,9 +53,13 @@ absl::StatusOr<std::unique_ptr<Pool::FixedImpl>> Pool::FixedImpl::Create(
   absl::StatusOr<std::unique_ptr<StreamTracker>> tracker =
       StreamTracker::Create({options.driver.get()}, StreamTrackerOptions());
   if (!tracker.ok()) return tracker.status();
-  return absl::WrapUnique(
+  const MemoryLimit limit = options.limit;
+  auto impl = absl::WrapUnique(
       new FixedImpl(std::move(options), std::move(driver_reason),
                     std::move(never_moves), *std::move(tracker)));
+  const absl::Status limited = impl->SetLimit(limit);
+  if (!limited.ok()) return limited;
+  return impl;
 }
 
 Pool::FixedImpl::FixedImpl(PoolOptions options, std::string driver_reason,

@@ -166,6 +166,7 @@ absl::StatusOr<GranuleStoreOptions> ChooseStore(const PoolOptions& options,
     store.high_water_granules = granules_for(options.max_cached_bytes);
   }
   store.max_idle = options.max_cached_time;
+  store.shared_budget = options.shared_budget;
   return store;
 }
 
@@ -198,6 +199,10 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(PoolOptions options) {
   if (moving->has_virtual_memory) {
     impl = Impl::Create(std::move(options), *std::move(driver_reason),
                         std::move(never_moves));
+  } else if (options.shared_budget != nullptr) {
+    impl = absl::FailedPreconditionError(
+        absl::StrCat("shared_budget: pools share the budget of granules only: ",
+                     never_moves));
   } else if (options.peers.empty()) {
     impl = FixedImpl::Create(std::move(options), *std::move(driver_reason),
                              std::move(never_moves));
@@ -258,6 +263,7 @@ absl::StatusOr<std::unique_ptr<Pool::Impl>> Pool::Impl::Create(
 
   auto impl = absl::WrapUnique(new Impl(std::move(options), std::move(parts)));
   absl::Status created = impl->CreateRelocator();
+  if (created.ok()) created = impl->SetLimit(impl->options_.limit);
   if (created.ok()) created = impl->StartKeeper();
   if (!created.ok()) return created;
   return impl;
@@ -297,6 +303,9 @@ absl::Status Pool::Impl::CreateRelocator() {
   hook_caller_ = MakeHookCaller();
   arenas_.push_back(MakeArena(0, ArenaKey()));
   limit_.hard = limit_.soft = store_.most_budget_granules();
+  store_.SetReleaseIdle([this](uint32_t wanted_granules) {
+    return ReleaseIdle(wanted_granules);
+  });
   return absl::OkStatus();
 }
 
@@ -312,7 +321,20 @@ absl::Status Pool::Impl::StartKeeper() {
   return absl::OkStatus();
 }
 
+uint32_t Pool::Impl::ReleaseIdle(uint32_t wanted_granules) {
+  // Its own work goes first: who asks holds a lock of another pool.
+  if (!mutex_.TryLock()) return 0;
+  may_wait_ = !LaunchGate::ThisThreadIsInsideAny();
+  ReleasePending(false).IgnoreError();
+  ReleaseParked(/*is_idle=*/false);
+  const uint32_t unmapped = UnmapEmpty(wanted_granules).value_or(0);
+  IsolateLost();
+  mutex_.Unlock();
+  return unmapped;
+}
+
 Pool::Impl::~Impl() {
+  store_.SetReleaseIdle(nullptr);
   // Unmapping what work in flight still uses would be fatal to the context. A
   // lost device has none. Scopes may have named streams that waiting for the
   // devices does not cover.

@@ -14,7 +14,7 @@ namespace firn {
 
 absl::StatusOr<Pool::Impl::GranuleLimit> Pool::Impl::ToGranules(
     MemoryLimit limit) const {
-  const absl::Status valid = CheckLimit(limit, options_.capacity_bytes);
+  const absl::Status valid = limit.Validate(options_.capacity_bytes);
   if (!valid.ok()) return valid;
   GranuleLimit granules;
   for (const auto& [name, bytes, result] :
@@ -70,7 +70,7 @@ absl::Status Pool::Impl::SetDomainLimit(DomainId domain, MemoryLimit limit) {
 }
 
 void Pool::Impl::ForgetFailures() {
-  last_failure_ = Failure();
+  failures_.Clear();
   frees_at_empty_pass_ = ~uint64_t{0};
   frees_at_failed_hole_ = ~uint64_t{0};
 }

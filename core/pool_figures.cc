@@ -49,32 +49,35 @@ absl::Status Pool::Impl::OutOfMemory(const Request& request,
       used - bound, " bytes more."));
 }
 
+FailedRequest Pool::Impl::AsFailed(const Request& request, Reach reach) {
+  FailedRequest failed;
+  failed.bytes = request.bytes;
+  failed.alignment_quanta = request.alignment_quanta;
+  failed.arena = request.arena;
+  failed.reach = static_cast<uint32_t>(reach);
+  return failed;
+}
+
 const absl::Status* Pool::Impl::SameFailure(const Request& request,
                                             Reach reach) const {
-  const Failure& last = last_failure_;
-  return last.request.bytes == request.bytes &&
-                 last.request.arena == request.arena &&
-                 last.request.alignment_quanta == request.alignment_quanta &&
-                 last.reach == reach && last.frees == Frees() &&
-                 last.passes == stats_.compaction_passes &&
-                 free_queue_.empty() && unreleased_.empty()
-             ? &last.status
-             : nullptr;
+  if (!free_queue_.empty() || !unreleased_.empty()) return nullptr;
+  return failures_.Find(AsFailed(request, reach),
+                        {Frees(), stats_.compaction_passes});
 }
 
 void Pool::Impl::RememberFailure(const Request& request, Reach reach,
                                  const absl::Status& failure) {
-  // Where it is not the budget that is used up, the driver may have more to
+  // Where it is not a limit of ours that is met, the driver may have more to
   // give next time; and where nothing could be waited for, others may do so.
+  const bool is_limited = (options_.shared_budget == nullptr &&
+                           store_.held_granules() >= limit_.hard) ||
+                          arenas_[request.arena]->backing.quota_left() == 0;
   if (!absl::IsResourceExhausted(failure) || reach == Reach::kNoWaiting ||
-      store_.held_granules() < limit_.hard) {
+      !is_limited) {
     return;
   }
-  last_failure_.request = request;
-  last_failure_.reach = reach;
-  last_failure_.frees = Frees();
-  last_failure_.passes = stats_.compaction_passes;
-  last_failure_.status = failure;
+  failures_.Add(AsFailed(request, reach), {Frees(), stats_.compaction_passes},
+                failure);
 }
 
 PoolStats Pool::Impl::GetStats() {

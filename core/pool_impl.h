@@ -24,6 +24,7 @@
 #include "firn/core/arena.h"
 #include "firn/core/block_caches.h"
 #include "firn/core/domain_books.h"
+#include "firn/core/failure_memory.h"
 #include "firn/core/free_queue.h"
 #include "firn/core/move_batch.h"
 #include "firn/core/move_hook_list.h"
@@ -142,6 +143,9 @@ class Pool::Impl final : public Pool::AnyImpl {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::unique_ptr<MoveObserver> MakeHookCaller();
   absl::Status StartKeeper();
+  // For other pools of a shared budget: unmaps up to so many granules that hold
+  // nothing, into the cache, unless the pool is busy; how many went.
+  uint32_t ReleaseIdle(uint32_t wanted_granules) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // --- Without the lock ---
   // Nowhere unless a request of so many bytes gets a slot of a size class, and
@@ -321,8 +325,9 @@ class Pool::Impl final : public Pool::AnyImpl {
   absl::Status OutOfMemory(const Request& request,
                            const absl::Status& last_failure)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The last failure, if nothing has happened since that could let the same
-  // request succeed. Asked again and again, a full pool answers at once.
+  static FailedRequest AsFailed(const Request& request, Reach reach);
+  // Why the same request failed before, if nothing has happened since that
+  // could let it succeed.
   const absl::Status* SameFailure(const Request& request, Reach reach) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RememberFailure(const Request& request, Reach reach,
@@ -475,14 +480,7 @@ class Pool::Impl final : public Pool::AnyImpl {
   bool may_exceed_soft_limits_ ABSL_GUARDED_BY(mutex_) = false;
   // Of the batch that is under way; those that are freed meanwhile leave.
   absl::flat_hash_set<uint64_t> announced_ ABSL_GUARDED_BY(mutex_);
-  struct Failure {
-    Request request;
-    Reach reach = Reach::kNoWaiting;
-    uint64_t frees = ~uint64_t{0};
-    uint64_t passes = 0;
-    absl::Status status;
-  };
-  Failure last_failure_ ABSL_GUARDED_BY(mutex_);
+  FailureMemory failures_ ABSL_GUARDED_BY(mutex_);
   // The least number of granules for what was live so many calls ago: a walk
   // over all granules, which not every failure pays for.
   uint32_t bound_granules_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -4,6 +4,7 @@
 #include "firn/core/pool_options.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 
@@ -98,12 +99,24 @@ absl::Status PoolOptions::Validate() const {
     return absl::InvalidArgumentError(absl::StrCat(
         "max_wait: ", absl::FormatDuration(max_wait), "; must be 0 or more"));
   }
-  absl::Status status = ValidatePeers(*this);
+  absl::Status status =
+      limit.Validate(capacity_bytes > 0 ? capacity_bytes
+                                        : std::numeric_limits<uint64_t>::max());
+  if (status.ok()) status = ValidatePeers(*this);
   if (status.ok()) status = ValidateCache(*this);
   return status;
 }
 
 absl::Status AllocateOptions::Validate() const {
+  if (memory_class > MemoryClass::kExportable) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("memory_class: ", static_cast<int>(memory_class),
+                     " is none of MemoryClass"));
+  }
+  if (lifetime > Lifetime::kLong) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "lifetime: ", static_cast<int>(lifetime), " is none of Lifetime"));
+  }
   if (alignment_bytes == 0 || (alignment_bytes & (alignment_bytes - 1)) != 0 ||
       alignment_bytes > kMaxAlignmentBytes) {
     return absl::InvalidArgumentError(

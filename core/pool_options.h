@@ -14,12 +14,14 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "firn/core/domain.h"
+#include "firn/core/memory_limit.h"
 #include "firn/core/tags.h"
 #include "firn/vmm/driver_types.h"
 
 namespace firn {
 
 class Driver;
+class SharedBudget;
 
 // On a device on which no memory can be moved, what is about granules is
 // ignored, and peers are refused: docs/using.md lists these.
@@ -45,6 +47,15 @@ struct PoolOptions {
   // (CPU driver: half of the host's free memory, at most 8 GiB). Memory is
   // taken lazily. A value of less than one granule is refused.
   uint64_t capacity_bytes = 0;
+
+  // What the pool starts with; Pool::SetLimit changes it. Of the capacity,
+  // which is the most that it may be set to.
+  MemoryLimit limit;
+
+  // Memory that this pool and others of its device may hold together; null: no
+  // such limit. A pool that is short of it is given what the others hold for
+  // nothing. Refused where the pool has no granules.
+  std::shared_ptr<SharedBudget> shared_budget;
 
   // Bytes of one granule: what one physical handle holds and what is moved.
   // 0 means the device's minimum granularity; else a power of two from 64 KiB
