@@ -12,9 +12,8 @@ size_t FailureMemory::SetOf(const FailedRequest& request) {
   return static_cast<size_t>(mixed >> 32) % kSets;
 }
 
-const absl::Status* FailureMemory::Find(const FailedRequest& request,
-                                        const Events& events) const {
-  if (sets_.empty() || events != events_) return nullptr;
+const absl::Status* FailureMemory::FindAny(const FailedRequest& request) const {
+  if (sets_.empty()) return nullptr;
   for (const Entry& entry : sets_[SetOf(request)].entries) {
     if (entry.generation == generation_ && entry.request == request)
       return &entry.status;

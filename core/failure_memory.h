@@ -37,8 +37,13 @@ class FailureMemory {
   using Events = std::array<uint64_t, 2>;
 
   // Constant time; null if it is not remembered, or something has happened.
+  // Calls `events()`, which gives the Events now, for what is remembered alone.
+  template <typename GetEvents>
   const absl::Status* Find(const FailedRequest& request,
-                           const Events& events) const;
+                           const GetEvents& events) const {
+    const absl::Status* const status = FindAny(request);
+    return status != nullptr && events() == events_ ? status : nullptr;
+  }
   // May forget another.
   void Add(const FailedRequest& request, const Events& events,
            const absl::Status& status);
@@ -60,6 +65,8 @@ class FailureMemory {
   };
 
   static size_t SetOf(const FailedRequest& request);
+  // Whatever has happened.
+  const absl::Status* FindAny(const FailedRequest& request) const;
 
   Events events_ = {};
   uint64_t generation_ = 1;

@@ -18,7 +18,8 @@ Pool::Pool(std::unique_ptr<AnyImpl> impl, bool moving,
       moving_reason_(std::move(moving_reason)) {}
 Pool::~Pool() = default;
 
-absl::StatusOr<void*> Pool::Allocate(uint64_t bytes, AllocateOptions options) {
+absl::StatusOr<void*> Pool::Allocate(uint64_t bytes,
+                                     const AllocateOptions& options) {
   return impl_->Allocate(bytes, options);
 }
 

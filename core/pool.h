@@ -75,7 +75,8 @@ class Pool {
   // no room, with the figures that show it. A failed call changes nothing.
   // Inside a LaunchScope of the calling thread it neither moves anything nor
   // waits for freed memory, whatever the options say.
-  absl::StatusOr<void*> Allocate(uint64_t bytes, AllocateOptions options = {});
+  absl::StatusOr<void*> Allocate(uint64_t bytes,
+                                 const AllocateOptions& options = {});
 
   // Takes back a block. `stream` is the stream that used it last: its memory
   // is given to nobody else before the work queued there so far is done.

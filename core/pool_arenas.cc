@@ -63,25 +63,30 @@ std::unique_ptr<Arena> Pool::Impl::MakeArena(ArenaIndex index, ArenaKey key) {
   return arena;
 }
 
-absl::StatusOr<ArenaIndex> Pool::Impl::FindOrMakeArena(const ArenaKey& key) {
-  for (auto& arena : arenas_) {
-    if (arena->key == key && !arena->is_vacant) return arena->index();
+absl::Status Pool::Impl::ChooseArena(const ArenaKey& key, Request* request) {
+  const absl::Status open = domains_->CheckOpen(key.domain);
+  if (!open.ok()) return open;
+  for (const auto& arena : arenas_) {
+    if (arena->is_vacant || !(arena->key == key)) continue;
+    request->arena = arena->index();
+    return absl::OkStatus();
   }
   for (auto& arena : arenas_) {
     if (!arena->is_vacant) continue;
     // What failed in the old one says nothing of the new one.
     ForgetFailures();
-    arena = MakeArena(arena->index(), key);
-    return arena->index();
+    request->arena = arena->index();
+    arena = MakeArena(request->arena, key);
+    return absl::OkStatus();
   }
   if (arenas_.size() > std::numeric_limits<ArenaIndex>::max()) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "there are ", arenas_.size(),
         " combinations of domain, memory_class and lifetime in use"));
   }
-  const ArenaIndex index = static_cast<ArenaIndex>(arenas_.size());
-  arenas_.push_back(MakeArena(index, key));
-  return index;
+  request->arena = static_cast<ArenaIndex>(arenas_.size());
+  arenas_.push_back(MakeArena(request->arena, key));
+  return absl::OkStatus();
 }
 
 uint32_t Pool::Impl::UsedGranules() const {

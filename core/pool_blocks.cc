@@ -20,8 +20,7 @@ Pool::Impl::CacheKey Pool::Impl::KeyOf(uint64_t bytes,
   CacheKey key;
   key.size_class = size_classes_.count();
   const uint64_t quanta = BytesToQuanta(bytes);
-  if (quanta >= size_classes_.limit_quanta() || options.tag != Tag::kUntagged ||
-      !(ArenaKeyOf(options) == ArenaKey()) ||
+  if (quanta >= size_classes_.limit_quanta() || !options.is_ordinary() ||
       options.alignment_bytes > kQuantumBytes ||
       !absl::has_single_bit(options.alignment_bytes)) {
     return key;
@@ -110,11 +109,10 @@ absl::StatusOr<void*> Pool::Impl::AllocateSlowly(
     MutexLock lock(&mutex_);
     may_wait_ = !is_inside;
     absl::Status known = tags_.Check(options.tag);
-    if (known.ok()) known = domains_->CheckOpen(options.domain);
+    if (known.ok() && !(arena_key == ArenaKey())) {
+      known = ChooseArena(arena_key, &request);
+    }
     if (!known.ok()) return known;
-    const absl::StatusOr<ArenaIndex> arena = FindOrMakeArena(arena_key);
-    if (!arena.ok()) return arena.status();
-    request.arena = *arena;
     failure = streams_.Note(options.stream, gate_.was_used());
     if (failure.ok() && !free_queue_.empty()) failure = ReleasePending(false);
     if (streams_.are_many()) request.stream_id = ReadyStreamId(options.stream);
@@ -242,11 +240,13 @@ absl::Status Pool::Impl::FreeLocked(const void* ptr, StreamHandle stream) {
   }
   tags_.Remove(UseKey(*start), block.bytes);
   if (!announced_.empty()) announced_.erase(UseKey(*start));
-  UncountDomainBlock(*arenas_[block.arena], block.bytes);
+  if (block.arena != 0) {
+    UncountDomainBlock(*arenas_[block.arena], block.bytes);
+  }
   ++stats_.frees;
   --stats_.live_allocations;
   stats_.live_bytes -= block.bytes;
-  ShrinkToSoftLimit();
+  if (store_.held_granules() > limit_.soft) ShrinkToSoftLimit();
   return absl::OkStatus();
 }
 

@@ -76,7 +76,6 @@ void Pool::Impl::ForgetFailures() {
 }
 
 void Pool::Impl::SetQuota(Arena* arena) {
-  if (domain_records_.empty()) return;
   const auto found = domain_records_.find(arena->key.domain);
   if (found == domain_records_.end()) return;
   const GranuleLimit& limit = found->second.limit;
@@ -90,7 +89,7 @@ void Pool::Impl::SetQuota(Arena* arena) {
   arena->backing.set_quota_granules(quota);
 }
 
-absl::string_view Pool::Impl::LimitBelow(const Request& request) const {
+absl::string_view Pool::Impl::FindLimitBelow(const Request& request) const {
   if (request.bytes > GranulesToBytes(limit_.hard)) {
     return limit_.hard == store_.most_budget_granules()
                ? "more than the capacity"
@@ -112,8 +111,8 @@ bool Pool::Impl::HasSoftLimit(const Request& request) const {
 }
 
 void Pool::Impl::ShrinkToSoftLimit() {
+  if (!may_wait_) return;
   const uint32_t held = store_.held_granules();
-  if (held <= limit_.soft || !may_wait_) return;
   // Unmapping would wait for the device: that is left to calls that do so.
   if (!has_unconfirmed_frees_) {
     DissolveParked();

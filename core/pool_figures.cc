@@ -61,8 +61,10 @@ FailedRequest Pool::Impl::AsFailed(const Request& request, Reach reach) {
 const absl::Status* Pool::Impl::SameFailure(const Request& request,
                                             Reach reach) const {
   if (!free_queue_.empty() || !unreleased_.empty()) return nullptr;
-  return failures_.Find(AsFailed(request, reach),
-                        {Frees(), stats_.compaction_passes});
+  return failures_.Find(
+      AsFailed(request, reach), [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+        return FailureMemory::Events{Frees(), stats_.compaction_passes};
+      });
 }
 
 void Pool::Impl::RememberFailure(const Request& request, Reach reach,

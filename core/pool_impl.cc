@@ -90,7 +90,7 @@ absl::StatusOr<BlockStart> Pool::Impl::TryPlace(const Request& request,
   const std::optional<BlockStart> again = TakeAgain(request);
   if (again.has_value()) return *again;
   Arena& arena = *arenas_[request.arena];
-  SetQuota(&arena);
+  if (!domain_records_.empty()) SetQuota(&arena);
   if (IsSmall(request)) {
     return arena.windows.Allocate(
         static_cast<uint32_t>(request.quanta),

@@ -168,14 +168,14 @@ class Pool::Impl final : public Pool::AnyImpl {
     return *arenas_.front();
   }
   const VgRecord& VgAt(VgIndex vg) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return main_arena().books.vg(vg);
+    return table_.vg(vg);
   }
   Arena& ArenaOf(VgIndex vg) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return *arenas_[VgAt(vg).arena];
   }
-  // The arena for blocks of this kind, made if there is none. ResourceExhausted
-  // if there are too many.
-  absl::StatusOr<ArenaIndex> FindOrMakeArena(const ArenaKey& key)
+  // The arena of a request for blocks of this kind, made if there is none.
+  // InvalidArgument: no such domain; ResourceExhausted: there are too many.
+  absl::Status ChooseArena(const ArenaKey& key, Request* request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint32_t UsedGranules() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Least number of granules for what is live now.
@@ -227,6 +227,12 @@ class Pool::Impl final : public Pool::AnyImpl {
   void CountFailure(ArenaIndex arena) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Which limit even an empty pool could not keep; empty if it could.
   absl::string_view LimitBelow(const Request& request) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return request.arena == 0 && request.bytes <= GranulesToBytes(limit_.hard)
+               ? absl::string_view()
+               : FindLimitBelow(request);
+  }
+  absl::string_view FindLimitBelow(const Request& request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Brings the quota of an arena in line with the limit of its domain.
   void SetQuota(Arena* arena) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -132,17 +132,22 @@ struct AllocateOptions {
   // reusable there at once, elsewhere when that stream's work is done.
   StreamHandle stream = nullptr;
 
-  // What the memory is for, as Pool::RegisterTag gave it out: for statistics.
-  // Tagged blocks take the pool's lock, where small ones without a tag mostly
-  // do without; and so do those with any of the following.
-  Tag tag = Tag::kUntagged;
+  // Small blocks with any of the following take the pool's lock, where others
+  // mostly do without.
 
-  // Shares no granule with what is in other domains.
+  // It shares no granule with what is in other domains.
   DomainId domain = DomainId::kDefault;
-
+  // What the memory is for, as Pool::RegisterTag gave it out: for statistics.
+  Tag tag = Tag::kUntagged;
   MemoryClass memory_class = MemoryClass::kMovable;
   Lifetime lifetime = Lifetime::kUnknown;
 
+  // Whether it asks for none of these.
+  bool is_ordinary() const {
+    return (static_cast<uint32_t>(domain) | static_cast<uint32_t>(tag) |
+            static_cast<uint32_t>(memory_class) |
+            static_cast<uint32_t>(lifetime)) == 0;
+  }
   // OkStatus, or InvalidArgument naming the field, its value and what would be
   // right.
   absl::Status Validate() const;

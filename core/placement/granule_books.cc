@@ -36,13 +36,12 @@ bool IsLiveRole(VgRole role) {
 
 }  // namespace
 
-const VgRecord GranuleBooks::unmapped_;
-
 GranuleBooks::GranuleBooks(uint32_t quanta_per_granule, uint32_t max_mappings,
                            GranuleTable* table, ArenaIndex arena)
     : quanta_per_granule_(quanta_per_granule),
       max_mappings_(std::min(max_mappings, kMostWindows)),
       arena_(arena),
+      table_(*table),
       vgs_(table->vgs),
       granules_(table->granules) {}
 

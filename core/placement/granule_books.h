@@ -49,9 +49,7 @@ class GranuleBooks {
   uint32_t max_mappings() const { return max_mappings_; }
   ArenaIndex arena() const { return arena_; }
   // Of any arena.
-  const VgRecord& vg(VgIndex vg) const {
-    return vg.value() < vgs_.size() ? vgs_[vg.value()] : unmapped_;
-  }
+  const VgRecord& vg(VgIndex vg) const { return table_.vg(vg); }
   const GranuleRecord& granule(GranuleId granule) const {
     return granules_[granule.value()];
   }
@@ -163,12 +161,11 @@ class GranuleBooks {
   uint32_t MeasureHole(GranuleId granule, HoleKind kind) const;
   GranuleId FindHoleOf(HoleKind kind, uint32_t quanta);
 
-  static const VgRecord unmapped_;
-
   const uint32_t quanta_per_granule_;
   const uint32_t max_mappings_;
   const ArenaIndex arena_;
-  std::vector<VgRecord>& vgs_;
+  const GranuleTable& table_;
+  std::vector<VgRecord>& vgs_;  // of the table
   std::vector<GranuleRecord>& granules_;
   GapIndex gaps_with_spare_;
   GapIndex gaps_without_spare_;

@@ -57,8 +57,13 @@ struct GranuleRecord {
 
 // Thread safety: none; guarded by its owner.
 struct GranuleTable {
+  const VgRecord& vg(VgIndex vg) const {
+    return vg.value() < vgs.size() ? vgs[vg.value()] : unmapped;
+  }
+
   std::vector<VgRecord> vgs;            // by VG, as far as any was mapped
   std::vector<GranuleRecord> granules;  // by id, likewise
+  const VgRecord unmapped;
 };
 
 }  // namespace firn
