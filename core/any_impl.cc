@@ -6,8 +6,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "firn/core/graph_pools.h"
 #include "firn/core/move_hook_list.h"
+#include "firn/core/seen_streams.h"
 #include "firn/vmm/launch_gate.h"
+#include "firn/vmm/stream_tracker.h"
+#include "firn/vmm/thread_ordinal.h"
 
 namespace firn {
 
@@ -42,6 +46,41 @@ absl::Status Pool::AnyImpl::CheckReason(absl::string_view reason) {
   if (!reason.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "reason: empty; say for whom the block is pinned");
+}
+
+absl::StatusOr<Pool::AnyImpl::GraphStreams> Pool::AnyImpl::IdentifyAll(
+    absl::Span<const StreamHandle> streams, const SeenStreams& seen,
+    StreamTracker* tracker) {
+  GraphStreams result;
+  for (const StreamHandle stream : streams) {
+    const absl::StatusOr<StreamIdentity> identity = tracker->Identify(stream);
+    if (!identity.ok()) {
+      return absl::Status(
+          identity.status().code(),
+          absl::StrCat("streams: ", identity.status().message()));
+    }
+    const absl::StatusOr<bool> capturing = seen.IsCapturing(stream);
+    if (!capturing.ok()) return capturing.status();
+    result.ids.push_back(identity->id);
+    result.is_capturing = result.is_capturing || *capturing;
+  }
+  return result;
+}
+
+absl::Status Pool::AnyImpl::OpenGraphPool(GraphPoolId id,
+                                          absl::Span<const uint64_t> stream_ids,
+                                          SeenStreams* seen,
+                                          GraphPools* pools) {
+  const absl::Status begun = pools->Begin(id, stream_ids, ThisThreadOrdinal());
+  if (!begun.ok()) return begun;
+  const absl::Status idle = seen->NoteMany();
+  if (idle.ok()) return idle;
+  pools->End(id).IgnoreError();
+  pools->Release(id).IgnoreError();
+  if (!absl::IsResourceExhausted(idle)) return idle;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "BeginPool of graph-private pool ", static_cast<uint64_t>(id), ": ",
+      idle.message(), "; call it before either begins"));
 }
 
 }  // namespace firn

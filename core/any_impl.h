@@ -15,7 +15,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "firn/core/domain.h"
+#include "firn/core/graph_pool_id.h"
 #include "firn/core/move_hooks.h"
 #include "firn/core/pin.h"
 #include "firn/core/pool.h"
@@ -23,7 +25,10 @@
 
 namespace firn {
 
+class GraphPools;
 class MoveHookList;
+class SeenStreams;
+class StreamTracker;
 
 // Each method does what the one of Pool promises that has its name, but for
 // what is the same everywhere and done by Pool itself: refusing passes where
@@ -42,6 +47,10 @@ class Pool::AnyImpl {
   virtual absl::StatusOr<CompactionReport> Compact(
       const CompactOptions& options) = 0;
   virtual absl::StatusOr<uint64_t> Trim(uint64_t keep_bytes) = 0;
+  virtual absl::Status BeginPool(GraphPoolId id,
+                                 absl::Span<const StreamHandle> streams) = 0;
+  virtual absl::Status EndPool(GraphPoolId id) = 0;
+  virtual absl::Status ReleasePool(GraphPoolId id) = 0;
   virtual absl::StatusOr<Pin> PinBlock(const void* ptr,
                                        absl::string_view reason) = 0;
   virtual absl::StatusOr<MoveHookRegistration> AddMoveHook(MoveHook hook) = 0;
@@ -67,6 +76,21 @@ class Pool::AnyImpl {
   static absl::Status PinnedError(const void* ptr, const std::string& reasons);
   // A pin needs a reason.
   static absl::Status CheckReason(absl::string_view reason);
+
+  // Streams that a graph-private pool is opened for.
+  struct GraphStreams {
+    std::vector<uint64_t> ids;
+    bool is_capturing = false;  // one of them at least
+  };
+  // InvalidArgument: one is no stream.
+  static absl::StatusOr<GraphStreams> IdentifyAll(
+      absl::Span<const StreamHandle> streams, const SeenStreams& seen,
+      StreamTracker* tracker);
+  // Opens the pool, and has `seen` wait for what was freed without a token, as
+  // far as its owner may wait. Nothing has changed after an error.
+  static absl::Status OpenGraphPool(GraphPoolId id,
+                                    absl::Span<const uint64_t> stream_ids,
+                                    SeenStreams* seen, GraphPools* pools);
 };
 
 }  // namespace firn

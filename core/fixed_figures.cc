@@ -32,7 +32,10 @@ PoolStats Pool::FixedImpl::GetStats() {
   stats.used_bytes = heap_.used_bytes();
   stats.held_bytes = heap_.held_bytes();
   stats.cached_bytes = heap_.held_bytes() - heap_.used_bytes();
-  stats.pending_free_bytes = free_queue_.pending_bytes();
+  stats.pending_free_bytes =
+      free_queue_.pending_bytes() + graph_pools_.retired_bytes();
+  stats.graph_pools = graph_pools_.pools();
+  stats.graph_pool_bytes = graph_pools_.bytes();
   AddGateStats(gate_, &stats);
   const PinnedBlocks::Totals pinned = pins_->totals();
   stats.pinned_blocks = pinned.blocks;
@@ -59,19 +62,21 @@ absl::StatusOr<uint64_t> Pool::FixedImpl::Generation(const void* ptr) const {
 absl::Status Pool::FixedImpl::CheckInvariants() {
   MutexLock lock(&mutex_);
   for (const absl::Status& status :
-       {heap_.CheckInvariants(), tracker_->CheckInvariants()}) {
+       {heap_.CheckInvariants(), tracker_->CheckInvariants(),
+        CheckGraphPools()}) {
     if (!status.ok()) return status;
   }
   if (heap_.held_bytes() > ceiling_bytes_) {
     return absl::InternalError(absl::StrCat(
         "I9: ", heap_.held_bytes(), " bytes held, limit ", limit_.hard));
   }
-  if (heap_.requested_bytes() !=
-      stats_.live_bytes + free_queue_.pending_bytes()) {
-    return absl::InternalError(
-        absl::StrCat("I1: blocks of ", heap_.requested_bytes(), " bytes, ",
-                     stats_.live_bytes, " live and ",
-                     free_queue_.pending_bytes(), " pending"));
+  const uint64_t freed_bytes = free_queue_.pending_bytes() +
+                               graph_pools_.kept_bytes() +
+                               graph_pools_.retired_bytes();
+  if (heap_.requested_bytes() != stats_.live_bytes + freed_bytes) {
+    return absl::InternalError(absl::StrCat(
+        "I1: blocks of ", heap_.requested_bytes(), " bytes, ",
+        stats_.live_bytes, " live and ", freed_bytes, " pending or kept"));
   }
   return absl::OkStatus();
 }
@@ -83,7 +88,7 @@ absl::Status Pool::FixedImpl::SetLimit(MemoryLimit limit) {
   if (!valid.ok()) return valid;
   const bool is_inside = gate_.ThisThreadIsInside();
   MutexLock lock(&mutex_);
-  may_wait_ = !is_inside;
+  may_wait_ = !is_inside && !graph_pools_.any_open();
   limit_.hard = limit.hard_bytes > 0 ? limit.hard_bytes : capacity_bytes_;
   limit_.soft = limit.soft_bytes > 0 ? limit.soft_bytes : limit_.hard;
   ceiling_bytes_ = std::max(limit_.hard, heap_.held_bytes());

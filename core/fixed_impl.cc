@@ -117,10 +117,13 @@ absl::StatusOr<void*> Pool::FixedImpl::Allocate(
 
   const bool is_inside = gate_.ThisThreadIsInside();
   MutexLock lock(&mutex_);
-  may_wait_ = !is_inside;
   const absl::Status known = tags_.Check(options.tag);
   if (!known.ok()) return known;
-  absl::Status failure = streams_.Note(options.stream, gate_.was_used());
+  const absl::StatusOr<bool> in_capture = IsInCapture(options.stream);
+  may_wait_ = !is_inside && in_capture.ok() && !*in_capture;
+  absl::Status failure = in_capture.status();
+  if (failure.ok()) failure = streams_.Note(options.stream, gate_.was_used());
+  if (failure.ok()) failure = SetGraphOwner(options.stream, &request);
   if (failure.ok() && !free_queue_.empty()) failure = ReleasePending(false);
   if (failure.ok()) {
     const absl::StatusOr<BlockNumber> block = AllocateLocked(request);
@@ -129,6 +132,7 @@ absl::StatusOr<void*> Pool::FixedImpl::Allocate(
       ++stats_.live_allocations;
       stats_.live_bytes += bytes;
       if (options.tag != Tag::kUntagged) tags_.Add(*block, options.tag, bytes);
+      AddGraphBlock(request, *block);
       NotePeaks();
       return reinterpret_cast<void*>(
           static_cast<uintptr_t>(heap_.AddressOf(*block)));
@@ -136,7 +140,7 @@ absl::StatusOr<void*> Pool::FixedImpl::Allocate(
     failure = block.status();
   }
   ++stats_.failed_allocations;
-  return failure;
+  return in_capture.ok() && *in_capture ? ExplainCapture(failure) : failure;
 }
 
 absl::StatusOr<Pool::FixedImpl::BlockNumber> Pool::FixedImpl::AllocateLocked(
@@ -156,7 +160,8 @@ absl::StatusOr<Pool::FixedImpl::BlockNumber> Pool::FixedImpl::AllocateWithin(
     return heap_.Allocate(request.bytes, request.alignment_quanta);
   };
   // 1. Room that there is.
-  std::optional<BlockNumber> block = place();
+  std::optional<BlockNumber> block = TakeKept(request);
+  if (!block.has_value()) block = place();
   if (block.has_value()) return *block;
   if (request.bytes > limit_bytes) {
     return OutOfMemory(
@@ -170,8 +175,9 @@ absl::StatusOr<Pool::FixedImpl::BlockNumber> Pool::FixedImpl::AllocateWithin(
   if (!absl::IsResourceExhausted(in_new.status())) return in_new;
   if (!may_wait_) return OutOfMemory(request, in_new.status());
   // 3. Freed blocks whose streams are not done: wait for them.
-  if (!free_queue_.empty()) {
-    const absl::Status status = ReleasePending(true);
+  if (!free_queue_.empty() || graph_pools_.has_retired()) {
+    absl::Status status = ReleasePending(true);
+    if (status.ok()) status = ReleaseRetired();
     if (!status.ok()) return status;
     block = place();
     if (block.has_value()) return *block;
@@ -242,7 +248,7 @@ absl::Status Pool::FixedImpl::ReleaseSegment(DevicePtr address) {
   // The call waits for the device by itself.
   if (!may_wait_) {
     return absl::ResourceExhaustedError(
-        "a segment cannot be given back inside a LaunchScope");
+        "a segment cannot be given back inside a LaunchScope or a capture");
   }
   const absl::Status idle = WaitForFreed();
   if (!idle.ok()) return idle;
@@ -293,7 +299,7 @@ absl::Status Pool::FixedImpl::Free(void* ptr, StreamHandle stream) {
   if (ptr == nullptr) return absl::OkStatus();
   const bool is_inside = gate_.ThisThreadIsInside();
   MutexLock lock(&mutex_);
-  may_wait_ = !is_inside;
+  may_wait_ = !is_inside && MayNoteWait(stream);
   const absl::StatusOr<BlockNumber> block = FindBlock(ptr);
   if (!block.ok()) {
     ++stats_.refused_frees;
@@ -320,6 +326,7 @@ absl::Status Pool::FixedImpl::FreeLocked(BlockNumber block, uint64_t bytes,
                            static_cast<uintptr_t>(heap_.AddressOf(block))),
                        pinned_by);
   }
+  if (graph_pools_.Owns(block)) return FreeInGraphPool(block, bytes, stream);
   absl::Status status = streams_.Note(stream, gate_.was_used());
   // Earlier frees would have to be waited for, and may not: this one at least
   // gets a token.
@@ -352,9 +359,10 @@ absl::Status Pool::FixedImpl::FreeLocked(BlockNumber block, uint64_t bytes,
 absl::Status Pool::FixedImpl::RecordUse(const void* ptr, StreamHandle stream) {
   const bool is_inside = gate_.ThisThreadIsInside();
   MutexLock lock(&mutex_);
-  may_wait_ = !is_inside;
+  may_wait_ = !is_inside && MayNoteWait(stream);
   const absl::StatusOr<BlockNumber> block = FindBlock(ptr);
   if (!block.ok()) return block.status();
+  if (graph_pools_.Owns(*block)) return RecordGraphUse(*block, stream);
   const absl::Status noted = streams_.Note(stream, gate_.was_used());
   if (!noted.ok()) return noted;
   const absl::StatusOr<StreamToken> token = tracker_->Mark(stream);
@@ -373,7 +381,8 @@ absl::Status Pool::FixedImpl::WaitForFreed() {
   if (!has_unconfirmed_frees_) return absl::OkStatus();
   if (!may_wait_) {
     return absl::ResourceExhaustedError(
-        "freed memory would have to be waited for, inside a LaunchScope");
+        "freed memory would have to be waited for, inside a LaunchScope or a "
+        "capture");
   }
   const absl::Status idle =
       ToStatus(driver_->CtxSynchronize(), "cuCtxSynchronize", driver_->loss());
@@ -404,10 +413,11 @@ absl::StatusOr<CompactionReport> Pool::FixedImpl::Compact(
 absl::StatusOr<uint64_t> Pool::FixedImpl::Trim(uint64_t keep_bytes) {
   const bool is_inside = gate_.ThisThreadIsInside();
   MutexLock lock(&mutex_);
-  may_wait_ = !is_inside;
+  may_wait_ = !is_inside && !graph_pools_.any_open();
   absl::Status status = ReleasePending(false);
   uint64_t released_bytes = 0;
   // Giving memory back waits.
+  if (status.ok() && may_wait_) status = ReleaseRetired();
   if (status.ok() && may_wait_)
     status = ReleaseEmpty(keep_bytes, &released_bytes);
   if (!status.ok()) return status;

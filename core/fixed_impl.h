@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,10 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "firn/core/any_impl.h"
 #include "firn/core/free_queue.h"
+#include "firn/core/graph_pools.h"
 #include "firn/core/move_hook_list.h"
 #include "firn/core/pinned_blocks.h"
 #include "firn/core/placement/segment_heap.h"
@@ -48,6 +51,11 @@ class Pool::FixedImpl final : public Pool::AnyImpl {
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status RecordUse(const void* ptr, StreamHandle stream) override
       ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status BeginPool(GraphPoolId id,
+                         absl::Span<const StreamHandle> streams) override
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status EndPool(GraphPoolId id) override ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status ReleasePool(GraphPoolId id) override ABSL_LOCKS_EXCLUDED(mutex_);
   // Nothing is kept for a stream.
   absl::Status ReleaseStream(StreamHandle stream) override;
   // Nothing moves, but a pinned block cannot be freed either.
@@ -82,6 +90,7 @@ class Pool::FixedImpl final : public Pool::AnyImpl {
   struct Request {
     uint64_t bytes = 0;
     uint64_t alignment_quanta = 1;
+    std::optional<GraphOwner> graph_owner;
   };
   struct ByteLimit {
     uint64_t hard = 0;
@@ -125,6 +134,29 @@ class Pool::FixedImpl final : public Pool::AnyImpl {
   absl::Status FreeLocked(BlockNumber block, uint64_t bytes,
                           StreamHandle stream)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // --- Captures and graph-private pools: as in core/pool_impl.h ---
+  absl::StatusOr<bool> IsInCapture(StreamHandle stream) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool MayNoteWait(StreamHandle stream) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status ExplainCapture(const absl::Status& failure) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status SetGraphOwner(StreamHandle stream, Request* request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::optional<BlockNumber> TakeKept(const Request& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddGraphBlock(const Request& request, BlockNumber block)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status FreeInGraphPool(BlockNumber block, uint64_t bytes,
+                               StreamHandle stream)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status RecordGraphUse(BlockNumber block, StreamHandle stream)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Waits for the device, if pools that are gone have left anything, and frees
+  // that.
+  absl::Status ReleaseRetired() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckGraphPools() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   // Waits until no work uses what was freed without a token.
   absl::Status WaitForFreed();
   // Gives back what its streams are done with; all of it with `wait`.
@@ -157,6 +189,9 @@ class Pool::FixedImpl final : public Pool::AnyImpl {
   ByteLimit limit_ ABSL_GUARDED_BY(mutex_);
   // What was held when the limit was set, as far as it still is: I9.
   uint64_t ceiling_bytes_ ABSL_GUARDED_BY(mutex_);
+  GraphPools graph_pools_ ABSL_GUARDED_BY(mutex_);
+  // Freed, and not free for everybody yet: in the queue, or kept by
+  // graph-private pools.
   absl::flat_hash_set<BlockNumber> pending_ ABSL_GUARDED_BY(mutex_);
   // What RecordUse has noted of live blocks.
   absl::flat_hash_map<BlockNumber, std::vector<StreamToken>> uses_
@@ -168,7 +203,7 @@ class Pool::FixedImpl final : public Pool::AnyImpl {
   // Memory was released that only its stream's order protects: work in flight
   // may still touch it.
   bool has_unconfirmed_frees_ ABSL_GUARDED_BY(mutex_) = false;
-  // False during a call inside a scope of its own thread.
+  // False during a call inside a scope of its own thread, or in a capture.
   bool may_wait_ ABSL_GUARDED_BY(mutex_) = true;
 };
 

@@ -75,6 +75,17 @@ absl::StatusOr<uint64_t> Pool::Trim(uint64_t keep_bytes) {
   return impl_->Trim(keep_bytes);
 }
 
+absl::Status Pool::BeginPool(GraphPoolId id,
+                             absl::Span<const StreamHandle> streams) {
+  return impl_->BeginPool(id, streams);
+}
+
+absl::Status Pool::EndPool(GraphPoolId id) { return impl_->EndPool(id); }
+
+absl::Status Pool::ReleasePool(GraphPoolId id) {
+  return impl_->ReleasePool(id);
+}
+
 PoolStats Pool::GetStats() const {
   PoolStats stats = impl_->GetStats();
   stats.moving = moving_;

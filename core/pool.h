@@ -39,7 +39,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "firn/core/domain.h"
+#include "firn/core/graph_pool_id.h"
 #include "firn/core/move_hooks.h"
 #include "firn/core/pin.h"
 #include "firn/core/pool_options.h"
@@ -82,7 +84,8 @@ class Pool {
   // is given to nobody else before the work queued there so far is done.
   // nullptr is the legacy default stream. InvalidArgument: not an address this
   // pool handed out, an address inside a block, or a block freed before;
-  // FailedPrecondition: it is pinned, and by whom. The call then changes
+  // FailedPrecondition: it is pinned, and by whom; or the stream is capturing,
+  // and the block belongs to no graph-private pool. The call then changes
   // nothing. Freeing nullptr does nothing.
   absl::Status Free(void* ptr, StreamHandle stream = nullptr);
 
@@ -90,8 +93,8 @@ class Pool {
   // uses the block: call it when that work has been queued. Once the block is
   // freed its memory waits for all such work as well. From then on the pool
   // knows several streams. InvalidArgument: as Free, or no stream of the pool's
-  // driver; FailedPrecondition: the stream is capturing. Nothing has changed
-  // then.
+  // driver; FailedPrecondition: the stream is capturing, and the block belongs
+  // to no graph-private pool (BeginPool). Nothing has changed then.
   absl::Status RecordUse(const void* ptr, StreamHandle stream);
 
   // Call it before a stream is destroyed: what was freed on it can be used
@@ -114,16 +117,55 @@ class Pool {
   // CompactionLevel for what must be known of work in flight. On failure every
   // block is intact at its address, and what was already merged stays merged.
   // FailedPrecondition: moving is off (FIRN_MOVING) or cannot be done on this
-  // device, and it is no dry run; inside a LaunchScope of the calling thread,
-  // or inside a move hook; or a capture is open, or work is on a stream that
-  // cannot be tracked (kLaunchScopes). DeadlineExceeded: max_wait has passed;
-  // it says what was awaited.
+  // device, and it is no dry run; a graph-private pool is open; inside a
+  // LaunchScope of the calling thread, or inside a move hook; or a capture is
+  // open, or work is on a stream that cannot be tracked (kLaunchScopes).
+  // DeadlineExceeded: max_wait has passed; it says what was awaited.
   absl::StatusOr<CompactionReport> Compact(CompactOptions options = {});
 
   // Gives unused granules back to the driver until at most `keep_bytes` are
   // held in all, those in use included. Returns the bytes released. Never moves
   // anything.
   absl::StatusOr<uint64_t> Trim(uint64_t keep_bytes = 0);
+
+  // Opens the graph-private pool `id`, which is made where there is none: until
+  // EndPool, what is allocated for one of `streams` (AllocateOptions::stream)
+  // belongs to it or, where none are named, what the calling thread allocates.
+  // A stream's pool comes before its thread's. A graph that is captured
+  // meanwhile, or later, may use that memory whenever it is launched:
+  //
+  //   what is freed of it (also on a stream that is capturing, which is refused
+  //     for other blocks) keeps its place until the pool is released, and is
+  //     used again within the pool alone: by an allocation for the stream that
+  //     it was freed on, of the same extent. If RecordUse has named another
+  //     stream, not even there. On a capturing stream RecordUse writes nothing;
+  //   graphs that share a pool must not run at the same time, and the first one
+  //     must come behind earlier work on the pool's memory.
+  //
+  // The same id may be begun again; each time counts one more use, to be given
+  // up by ReleasePool. While any pool is open, a capture may be: no call waits
+  // for the device or moves memory, Compact is refused, and an allocation that
+  // needs more than the memory that is free now fails with ResourceExhausted.
+  // The first call ever waits for the device if memory was freed before; so
+  // call it before the capture begins, and outside of LaunchScopes.
+  // InvalidArgument: one of `streams` is no stream. FailedPrecondition: the
+  // pool is open, a stream or the thread has another one open, memory would
+  // have to be waited for where that cannot be, or the thread is inside a move
+  // hook. Nothing has changed then.
+  absl::Status BeginPool(GraphPoolId id,
+                         absl::Span<const StreamHandle> streams = {});
+
+  // Closes it, from any thread: after the end of the capture. Its blocks stay
+  // its own. FailedPrecondition: it is not open.
+  absl::Status EndPool(GraphPoolId id);
+
+  // Gives up one use: when a graph that was captured with it is destroyed. With
+  // the last one the pool is gone. What was freed in it becomes free for
+  // everybody once the pool has waited for all work of the device: in a pass,
+  // in Trim, or before an allocation fails. What is live becomes ordinary.
+  // InvalidArgument: there is no such pool; FailedPrecondition: it is open, and
+  // this is its last use.
+  absl::Status ReleasePool(GraphPoolId id);
 
   // A domain of its own (core/domain.h). InvalidArgument names what is wrong
   // with the options; ResourceExhausted: there are 64; FailedPrecondition: the

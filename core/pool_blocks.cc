@@ -22,7 +22,8 @@ Pool::Impl::CacheKey Pool::Impl::KeyOf(uint64_t bytes,
   const uint64_t quanta = BytesToQuanta(bytes);
   if (quanta >= size_classes_.limit_quanta() || !options.is_ordinary() ||
       options.alignment_bytes > kQuantumBytes ||
-      !absl::has_single_bit(options.alignment_bytes)) {
+      !absl::has_single_bit(options.alignment_bytes) ||
+      has_open_graph_pool_.load(std::memory_order_relaxed)) {
     return key;
   }
   key.size_class = size_classes_.ClassOf(static_cast<uint32_t>(quanta));
@@ -107,17 +108,21 @@ absl::StatusOr<void*> Pool::Impl::AllocateSlowly(
   absl::Status failure;
   {
     MutexLock lock(&mutex_);
-    may_wait_ = !is_inside;
     absl::Status known = tags_.Check(options.tag);
     if (known.ok() && !(arena_key == ArenaKey())) {
       known = ChooseArena(arena_key, &request);
     }
     if (!known.ok()) return known;
-    failure = streams_.Note(options.stream, gate_.was_used());
+    std::optional<ScopedRelaxedCapture> relaxed;  // in a capture
+    failure = EnterCall(options.stream, is_inside, &relaxed);
+    if (failure.ok()) {
+      failure = streams_.Note(options.stream, gate_.was_used());
+    }
+    if (failure.ok()) failure = SetGraphOwner(options.stream, &request);
     if (failure.ok() && !free_queue_.empty()) failure = ReleasePending(false);
     if (streams_.are_many()) request.stream_id = ReadyStreamId(options.stream);
-    Reach reach = is_inside ? Reach::kNoWaiting : Reach::kFreeMemory;
-    if (!is_inside && options_.move_on_failure && MayMovingHelp(request) &&
+    Reach reach = may_wait_ ? Reach::kFreeMemory : Reach::kNoWaiting;
+    if (may_wait_ && options_.move_on_failure && MayMovingHelp(request) &&
         !hooks_->ThisThreadIsInside()) {
       reach = Reach::kUntilMoving;
     }
@@ -136,7 +141,7 @@ absl::StatusOr<void*> Pool::Impl::AllocateSlowly(
     if (reach != Reach::kUntilMoving || !absl::IsResourceExhausted(failure)) {
       CountFailure(request.arena);
       RememberFailure(request, reach, failure);
-      return failure;
+      return relaxed.has_value() ? ExplainCapture(failure) : failure;
     }
   }
   const absl::StatusOr<BlockStart> start = AllocateGated(request, failure);
@@ -204,7 +209,7 @@ absl::Status Pool::Impl::NoBlockAt(DevicePtr address) {
 absl::Status Pool::Impl::FreeSlowly(const void* ptr, StreamHandle stream) {
   const bool is_inside = gate_.ThisThreadIsInside();
   MutexLock lock(&mutex_);
-  may_wait_ = !is_inside;
+  may_wait_ = !is_inside && MayNoteWait(stream);
   const absl::Status status = FreeLocked(ptr, stream);
   if (!status.ok()) ++stats_.refused_frees;
   return status;
@@ -215,6 +220,7 @@ absl::Status Pool::Impl::FreeLocked(const void* ptr, StreamHandle stream) {
   if (!start.ok()) return start.status();
   const std::string pinned_by = pins_->ReasonsOf(UseKey(*start));
   if (!pinned_by.empty()) return PinnedError(ptr, pinned_by);
+  if (graph_pools_.Owns(UseKey(*start))) return FreeInGraphPool(*start, stream);
   absl::Status status = streams_.Note(stream, gate_.was_used());
   // Earlier frees would have to be waited for, and may not: this one at least
   // gets a token.
@@ -238,8 +244,14 @@ absl::Status Pool::Impl::FreeLocked(const void* ptr, StreamHandle stream) {
     SetLive(block);
     return status;
   }
-  tags_.Remove(UseKey(*start), block.bytes);
-  if (!announced_.empty()) announced_.erase(UseKey(*start));
+  NoteFreed(block);
+  return absl::OkStatus();
+}
+
+void Pool::Impl::NoteFreed(const FreedBlock& block) {
+  const uint64_t key = UseKey(block.start);
+  tags_.Remove(key, block.bytes);
+  if (!announced_.empty()) announced_.erase(key);
   if (block.arena != 0) {
     UncountDomainBlock(*arenas_[block.arena], block.bytes);
   }
@@ -247,7 +259,6 @@ absl::Status Pool::Impl::FreeLocked(const void* ptr, StreamHandle stream) {
   --stats_.live_allocations;
   stats_.live_bytes -= block.bytes;
   if (store_.held_granules() > limit_.soft) ShrinkToSoftLimit();
-  return absl::OkStatus();
 }
 
 absl::Status Pool::Impl::ReleaseWithOlder(const FreedBlock& block,
@@ -341,6 +352,7 @@ uint64_t Pool::Impl::ExtentQuanta(BlockStart start, uint64_t bytes) const {
 }
 
 std::optional<BlockStart> Pool::Impl::TakeAgain(const Request& request) {
+  if (request.graph_owner.has_value()) return TakeKept(request);
   if (request.stream_id == 0 || free_queue_.empty() ||
       request.alignment_quanta > quanta_per_granule_) {
     return std::nullopt;
@@ -361,9 +373,10 @@ std::optional<BlockStart> Pool::Impl::TakeAgain(const Request& request) {
 absl::Status Pool::Impl::RecordUse(const void* ptr, StreamHandle stream) {
   const bool is_inside = gate_.ThisThreadIsInside();
   MutexLock lock(&mutex_);
-  may_wait_ = !is_inside;
+  may_wait_ = !is_inside && MayNoteWait(stream);
   const absl::StatusOr<BlockStart> start = FindBlock(ptr);
   if (!start.ok()) return start.status();
+  if (graph_pools_.Owns(UseKey(*start))) return RecordGraphUse(*start, stream);
   const absl::Status noted = streams_.Note(stream, gate_.was_used());
   if (!noted.ok()) return noted;
   const absl::StatusOr<StreamToken> token = tracker_->Mark(stream);
@@ -407,7 +420,8 @@ bool Pool::Impl::ReleaseParked(bool is_idle) {
 void Pool::Impl::CollectParked() { caches_.TakeAll(&unreleased_); }
 
 bool Pool::Impl::ReleaseCollected(bool is_idle) {
-  if (unreleased_.empty()) return false;
+  const bool had_retired = is_idle && ReleaseRetired();
+  if (unreleased_.empty()) return had_retired;
   for (const CachedBlock& block : unreleased_) {
     main_arena().windows.Free(StartOf(block.address));
   }
@@ -438,7 +452,8 @@ uint64_t Pool::Impl::LiveBytes() const {
 }
 
 uint64_t Pool::Impl::Frees() const {
-  return stats_.frees + caches_.totals().frees + pins_->removals();
+  return stats_.frees + caches_.totals().frees + pins_->removals() +
+         graph_pools_.retired_total();
 }
 
 }  // namespace firn

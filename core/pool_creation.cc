@@ -324,6 +324,10 @@ absl::Status Pool::Impl::StartKeeper() {
 uint32_t Pool::Impl::ReleaseIdle(uint32_t wanted_granules) {
   // Its own work goes first: who asks holds a lock of another pool.
   if (!mutex_.TryLock()) return 0;
+  if (graph_pools_.any_open()) {
+    mutex_.Unlock();
+    return 0;
+  }
   may_wait_ = !LaunchGate::ThisThreadIsInsideAny();
   ReleasePending(false).IgnoreError();
   ReleaseParked(/*is_idle=*/false);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -40,7 +41,9 @@ absl::Status Pool::Impl::SetLimit(MemoryLimit limit) {
   if (!granules.ok()) return granules.status();
   const bool is_inside = gate_.ThisThreadIsInside();
   MutexLock lock(&mutex_);
-  may_wait_ = !is_inside;
+  std::optional<ScopedRelaxedCapture> relaxed;  // in a capture
+  const absl::Status entered = EnterCall(nullptr, is_inside, &relaxed);
+  if (!entered.ok()) return entered;
   limit_ = *granules;
   ForgetFailures();
   store_.SetBudget(limit_.soft).IgnoreError();
@@ -111,7 +114,7 @@ bool Pool::Impl::HasSoftLimit(const Request& request) const {
 }
 
 void Pool::Impl::ShrinkToSoftLimit() {
-  if (!may_wait_) return;
+  if (!may_wait_ || graph_pools_.any_open()) return;
   const uint32_t held = store_.held_granules();
   // Unmapping would wait for the device: that is left to calls that do so.
   if (!has_unconfirmed_frees_) {
@@ -128,7 +131,9 @@ absl::StatusOr<Domain> Pool::Impl::CreateDomain(const DomainOptions& options) {
   if (!limit.ok()) return limit.status();
   const bool is_inside = gate_.ThisThreadIsInside();
   MutexLock lock(&mutex_);
-  may_wait_ = !is_inside;
+  std::optional<ScopedRelaxedCapture> relaxed;  // in a capture
+  const absl::Status entered = EnterCall(nullptr, is_inside, &relaxed);
+  if (!entered.ok()) return entered;
   CollectClosedDomains();
   const absl::StatusOr<DomainId> id = domains_->Open(options.name);
   if (!id.ok()) return id.status();

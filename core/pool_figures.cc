@@ -60,7 +60,9 @@ FailedRequest Pool::Impl::AsFailed(const Request& request, Reach reach) {
 
 const absl::Status* Pool::Impl::SameFailure(const Request& request,
                                             Reach reach) const {
-  if (!free_queue_.empty() || !unreleased_.empty()) return nullptr;
+  if (!free_queue_.empty() || !unreleased_.empty() ||
+      graph_pools_.has_retired())
+    return nullptr;
   return failures_.Find(
       AsFailed(request, reach), [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
         return FailureMemory::Events{Frees(), stats_.compaction_passes};
@@ -104,7 +106,10 @@ PoolStats Pool::Impl::GetStats() {
   stats.used_bytes = GranulesToBytes(UsedGranules());
   stats.held_bytes = GranulesToBytes(store_.held_granules());
   stats.cached_bytes = GranulesToBytes(store_.cached_granules());
-  stats.pending_free_bytes = free_queue_.pending_bytes();
+  stats.pending_free_bytes =
+      free_queue_.pending_bytes() + graph_pools_.retired_bytes();
+  stats.graph_pools = graph_pools_.pools();
+  stats.graph_pool_bytes = graph_pools_.bytes();
   stats.mapped_vgs = mappings_.mapped_vgs();
   for (const auto& arena : arenas_) {
     stats.live_vgs += arena->books.live_vgs();
@@ -160,13 +165,15 @@ uint64_t Pool::Impl::GenerationOf(BlockStart start) const {
 
 absl::Status Pool::Impl::CheckInvariants() {
   MutexLock lock(&mutex_);
+  // The driver is asked what is mapped.
+  const ScopedRelaxedCapture relaxed(driver_);
   DissolveParked();
   if (!caches_.CheckInvariants()) {
     return absl::InternalError("I1: a cache holds a block that is not parked");
   }
   for (const absl::Status& status :
        {store_.CheckInvariants(), tracker_->CheckInvariants(),
-        mappings_.CheckInvariants()}) {
+        mappings_.CheckInvariants(), CheckGraphPools()}) {
     if (!status.ok()) return status;
   }
   for (const auto& arena : arenas_) {

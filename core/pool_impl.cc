@@ -49,6 +49,7 @@ absl::StatusOr<BlockStart> Pool::Impl::AllocateLocked(const Request& request,
     }
     CountDomainBlock(*arenas_[arena], request.bytes);
   }
+  if (request.graph_owner.has_value()) AddGraphBlock(request, *start);
   NotePeaks();
   return start;
 }
@@ -73,6 +74,8 @@ absl::StatusOr<BlockStart> Pool::Impl::AllocateGated(const Request& request,
   }
   MutexLock pass(&pass_mutex_);
   MutexLock lock(&mutex_);
+  // Opened meanwhile.
+  if (graph_pools_.any_open()) return ExplainCapture(failure);
   may_wait_ = true;
   // Else all depends on the promise of those who set move_on_failure.
   launches_are_drained_ = gate_.was_used();
@@ -253,7 +256,8 @@ absl::Status Pool::Impl::WaitForFreed() {
   if (!has_unconfirmed_frees_ || launches_are_drained_) return absl::OkStatus();
   if (!may_wait_) {
     return absl::ResourceExhaustedError(
-        "freed memory would have to be waited for, inside a LaunchScope");
+        "freed memory would have to be waited for, inside a LaunchScope or a "
+        "capture");
   }
   const absl::Status idle = WaitForDevices();
   if (idle.ok()) has_unconfirmed_frees_ = false;
@@ -266,7 +270,9 @@ absl::Status Pool::Impl::ReleaseFreed() {
   DissolveParked();
   if (!status.ok()) return status;
   CollectParked();
-  if (unreleased_.empty()) return absl::OkStatus();
+  if (unreleased_.empty() && !graph_pools_.has_retired()) {
+    return absl::OkStatus();
+  }
   // No token tells of these.
   const absl::Status idle =
       launches_are_drained_ ? absl::OkStatus() : WaitForDevices();
@@ -336,6 +342,11 @@ absl::StatusOr<CompactionReport> Pool::Impl::Compact(
     return absl::FailedPreconditionError(
         "Compact: the calling thread is inside a move hook of this pool");
   }
+  if (!options.dry_run) {
+    MutexLock lock(&mutex_);
+    const absl::Status closed = RefuseOpenGraphPools();
+    if (!closed.ok()) return closed;
+  }
   const bool in_scopes = options.level == CompactionLevel::kLaunchScopes;
   std::optional<LaunchGate::Closure> closure;
   if ((in_scopes || gate_.was_used()) && !options.dry_run) {
@@ -355,6 +366,10 @@ absl::StatusOr<CompactionReport> Pool::Impl::Compact(
   }
   MutexLock pass(&pass_mutex_);
   MutexLock lock(&mutex_);
+  // Opened meanwhile.
+  const absl::Status no_pool =
+      options.dry_run ? absl::OkStatus() : RefuseOpenGraphPools();
+  if (!no_pool.ok()) return no_pool;
   may_wait_ = true;
   launches_are_drained_ = in_scopes && closure.has_value();
   CompactionReport report;
@@ -370,8 +385,9 @@ absl::StatusOr<CompactionReport> Pool::Impl::Compact(
 absl::StatusOr<uint64_t> Pool::Impl::Trim(uint64_t keep_bytes) {
   const bool is_inside = gate_.ThisThreadIsInside();
   MutexLock lock(&mutex_);
-  may_wait_ = !is_inside;
-  const absl::Status status = ReleasePending(false);
+  std::optional<ScopedRelaxedCapture> relaxed;  // in a capture
+  absl::Status status = EnterCall(nullptr, is_inside, &relaxed);
+  if (status.ok()) status = ReleasePending(false);
   if (!status.ok()) return status;
   ReleaseParked(/*is_idle=*/false);
   if (may_wait_ && has_parked_blocks()) {

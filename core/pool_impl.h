@@ -8,6 +8,7 @@
 #ifndef FIRN_CORE_POOL_IMPL_H_
 #define FIRN_CORE_POOL_IMPL_H_
 
+#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -19,6 +20,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "firn/compaction/relocator.h"
 #include "firn/core/any_impl.h"
 #include "firn/core/arena.h"
@@ -26,6 +28,7 @@
 #include "firn/core/domain_books.h"
 #include "firn/core/failure_memory.h"
 #include "firn/core/free_queue.h"
+#include "firn/core/graph_pools.h"
 #include "firn/core/move_batch.h"
 #include "firn/core/move_hook_list.h"
 #include "firn/core/pinned_blocks.h"
@@ -41,6 +44,7 @@
 #include "firn/vmm/launch_gate.h"
 #include "firn/vmm/mapping_table.h"
 #include "firn/vmm/mutex.h"
+#include "firn/vmm/relaxed_capture.h"
 #include "firn/vmm/store_keeper.h"
 #include "firn/vmm/stream_tracker.h"
 
@@ -68,6 +72,11 @@ class Pool::Impl final : public Pool::AnyImpl {
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status ReleaseStream(StreamHandle stream) override
       ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status BeginPool(GraphPoolId id,
+                         absl::Span<const StreamHandle> streams) override
+      ABSL_LOCKS_EXCLUDED(pass_mutex_, mutex_);
+  absl::Status EndPool(GraphPoolId id) override ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status ReleasePool(GraphPoolId id) override ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<Pin> PinBlock(const void* ptr,
                                absl::string_view reason) override
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -99,6 +108,7 @@ class Pool::Impl final : public Pool::AnyImpl {
     ArenaIndex arena = 0;
     uint64_t stream_id = 0;  // 0: memory freed on its stream has no advantage
     Tag tag = Tag::kUntagged;
+    std::optional<GraphOwner> graph_owner;
   };
   // Tells hooks of moves, for compactor_.
   class HookCaller;
@@ -121,7 +131,7 @@ class Pool::Impl final : public Pool::AnyImpl {
   };
   // How far an allocation may go.
   enum class Reach {
-    kNoWaiting,    // inside a scope of its own thread
+    kNoWaiting,    // inside a scope of its own thread, or a capture
     kFreeMemory,   // live memory stays where it is
     kUntilMoving,  // likewise, and gives up where that would be moved
     kLiveMemory,   // with the gate closed
@@ -261,6 +271,8 @@ class Pool::Impl final : public Pool::AnyImpl {
   // if it is not live.
   uint64_t SetPending(BlockStart start) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetLive(const FreedBlock& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Counts the free of a block.
+  void NoteFreed(const FreedBlock& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What is parked becomes free for everybody. The blocks of caches only where
   // their streams need not be waited for: `is_idle` says that no work uses what
   // was freed. Returns whether there was anything.
@@ -379,6 +391,42 @@ class Pool::Impl final : public Pool::AnyImpl {
   // what the pass has to itself.
   template <typename Call>
   void WithoutLock(Call call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // --- Captures and graph-private pools ---
+  // A call that names `stream` begins: sets may_wait_ and, in a capture that is
+  // known, `relaxed`.
+  absl::Status EnterCall(StreamHandle stream, bool is_inside,
+                         std::optional<ScopedRelaxedCapture>* relaxed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether streams_.Note may wait for devices, but for scopes.
+  bool MayNoteWait(StreamHandle stream) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Adds to a failure for want of memory why nothing was done about it.
+  absl::Status ExplainCapture(const absl::Status& failure) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // FailedPrecondition if one is open.
+  absl::Status RefuseOpenGraphPools() const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // To whom an allocation for `stream` belongs.
+  absl::Status SetGraphOwner(StreamHandle stream, Request* request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A block that was freed in the request's graph-private pool.
+  std::optional<BlockStart> TakeKept(const Request& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The block was allocated for such a request.
+  void AddGraphBlock(const Request& request, BlockStart start)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status FreeInGraphPool(BlockStart start, StreamHandle stream)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status RecordGraphUse(BlockStart start, StreamHandle stream)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // All work is done: what graph-private pools have left becomes free. Whether
+  // there was anything.
+  bool ReleaseRetired() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether nobody else can have the place of a freed block.
+  bool HoldsPlace(const FreedBlock& block) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckGraphPools() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   uint64_t RequestedBytes(BlockStart start) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What a block takes up: what a request must take up to have it again.
@@ -399,7 +447,8 @@ class Pool::Impl final : public Pool::AnyImpl {
   absl::Status ReleasePending(bool wait) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NotePeaks() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool has_parked_blocks() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return !unreleased_.empty() || caches_.parked_blocks() > 0;
+    return !unreleased_.empty() || graph_pools_.has_retired() ||
+           caches_.parked_blocks() > 0;
   }
   static void* ToPointer(DevicePtr address) {
     return reinterpret_cast<void*>(static_cast<uintptr_t>(address));
@@ -435,6 +484,8 @@ class Pool::Impl final : public Pool::AnyImpl {
   SeenStreams streams_;
   // Changed by the windows of all arenas, under mutex_; read without.
   SlotDirectory slots_;
+  // Whether a graph-private pool is; written under mutex_.
+  std::atomic<bool> has_open_graph_pool_{false};
   // Shared with the pins, which may outlive the pool. A block is added under
   // mutex_ alone, and may go without.
   const std::shared_ptr<PinnedBlocks> pins_ = std::make_shared<PinnedBlocks>();
@@ -484,6 +535,7 @@ class Pool::Impl final : public Pool::AnyImpl {
   GranuleLimit limit_ ABSL_GUARDED_BY(mutex_);
   // All that could be recovered has been.
   bool may_exceed_soft_limits_ ABSL_GUARDED_BY(mutex_) = false;
+  GraphPools graph_pools_ ABSL_GUARDED_BY(mutex_);
   // Of the batch that is under way; those that are freed meanwhile leave.
   absl::flat_hash_set<uint64_t> announced_ ABSL_GUARDED_BY(mutex_);
   FailureMemory failures_ ABSL_GUARDED_BY(mutex_);
@@ -494,7 +546,7 @@ class Pool::Impl final : public Pool::AnyImpl {
   // Memory was released that only its stream's order protects: work in flight
   // may still touch it.
   bool has_unconfirmed_frees_ ABSL_GUARDED_BY(mutex_) = false;
-  // False during a call inside a scope of its own thread.
+  // False during a call inside a scope of its own thread, or in a capture.
   bool may_wait_ ABSL_GUARDED_BY(mutex_) = true;
   // All launches on the pool's memory are in scopes, the gate is closed, and
   // what was launched is done.

@@ -36,6 +36,8 @@ std::string PoolStats::ToString() const {
   AppendLine(&text, "pinned_blocks", pinned_blocks);
   AppendLine(&text, "pinned_bytes", pinned_bytes);
   AppendLine(&text, "pinned_granules", pinned_granules);
+  AppendLine(&text, "graph_pools", graph_pools);
+  AppendLine(&text, "graph_pool_bytes", graph_pool_bytes);
   AppendLine(&text, "peak_live_bytes", peak_live_bytes);
   AppendLine(&text, "peak_used_bytes", peak_used_bytes);
   AppendLine(&text, "peak_held_bytes", peak_held_bytes);

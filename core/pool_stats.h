@@ -56,6 +56,10 @@ struct PoolStats {
   uint64_t pinned_blocks = 0;
   uint64_t pinned_bytes = 0;
   uint64_t pinned_granules = 0;
+  // Graph-private pools not yet released, and the requested bytes of their
+  // blocks: live ones, and freed ones, which keep their place.
+  uint64_t graph_pools = 0;
+  uint64_t graph_pool_bytes = 0;
 
   // --- High-water marks ---
   uint64_t peak_live_bytes = 0;

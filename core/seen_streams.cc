@@ -23,10 +23,26 @@ absl::Status SeenStreams::Note(StreamHandle stream, bool in_scopes) {
     first_id_.store(identity->id, std::memory_order_relaxed);
     return absl::OkStatus();
   }
+  return NoteMany();
+}
+
+absl::Status SeenStreams::NoteMany() {
+  if (are_many()) return absl::OkStatus();
   const absl::Status idle = wait_for_freed_();
   if (!idle.ok()) return idle;
   are_many_.store(true, std::memory_order_relaxed);
   return absl::OkStatus();
+}
+
+absl::StatusOr<bool> SeenStreams::IsCapturing(StreamHandle stream) const {
+  if (stream == nullptr) return false;
+  CaptureStatus capture = CaptureStatus::kNone;
+  const DriverResult result = driver_->StreamIsCapturing(stream, &capture);
+  if (result == DriverResult::kInvalidHandle) return false;
+  if (result != DriverResult::kSuccess) {
+    return ToStatus(result, "cuStreamIsCapturing");
+  }
+  return capture != CaptureStatus::kNone;
 }
 
 absl::Status SeenStreams::RefuseCapturing(StreamHandle stream) const {
@@ -40,7 +56,8 @@ absl::Status SeenStreams::RefuseCapturing(StreamHandle stream) const {
   }
   if (capture != CaptureStatus::kNone) {
     return absl::FailedPreconditionError(
-        "stream: is capturing; free the block after the capture has ended");
+        "stream: is capturing; free the block after the capture has ended, or "
+        "allocate it in a graph-private pool");
   }
   return absl::OkStatus();
 }

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "firn/vmm/driver.h"
 #include "firn/vmm/stream_tracker.h"
 
@@ -45,6 +46,10 @@ class SeenStreams {
   // token is waited for once.
   absl::Status Note(StreamHandle stream, bool in_scopes);
 
+  // Work may come on streams that no call will name, as that of graphs: there
+  // are many from now on, likewise.
+  absl::Status NoteMany();
+
   // Whether what is freed needs a token before another stream may have it.
   bool are_many() const { return are_many_.load(std::memory_order_relaxed); }
 
@@ -59,6 +64,9 @@ class SeenStreams {
   // FailedPrecondition if `stream` is capturing: what is freed there is used
   // again whenever the graph is launched.
   absl::Status RefuseCapturing(StreamHandle stream) const;
+  // Whether it is. The default stream captures nothing; nor do those that are
+  // not of this driver, as far as is known.
+  absl::StatusOr<bool> IsCapturing(StreamHandle stream) const;
 
  private:
   Driver* const driver_;

@@ -179,6 +179,14 @@ uint64_t SegmentHeap::RequestedBytes(BlockNumber block) const {
   return found == blocks_.end() ? 0 : found->second.bytes;
 }
 
+void SegmentHeap::SetRequestedBytes(BlockNumber number, uint64_t bytes) {
+  Block& block = blocks_.find(number)->second;
+  assert(BytesToQuanta(bytes) == block.quanta);
+  requested_bytes_ += bytes;
+  requested_bytes_ -= block.bytes;
+  block.bytes = bytes;
+}
+
 void SegmentHeap::ForEachSegment(
     absl::FunctionRef<void(DevicePtr address)> visit) const {
   for (const auto& [first, segment] : segments_) visit(segment.address);

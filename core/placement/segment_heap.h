@@ -65,6 +65,8 @@ class SegmentHeap {
   bool Contains(DevicePtr address) const;
   // As asked for.
   uint64_t RequestedBytes(BlockNumber block) const;
+  // A block is used again for a request of as many quanta.
+  void SetRequestedBytes(BlockNumber block, uint64_t bytes);
 
   // Calls `visit` with the address of each segment, which may be gone then.
   void ForEachSegment(absl::FunctionRef<void(DevicePtr address)> visit) const;
