@@ -123,7 +123,10 @@ absl::Status Compactor::OpenHole(uint32_t quanta, uint32_t alignment_quanta,
   Count(result, report);
   if (!status.ok()) return status;
   report->granules_after = books_->used_granules();
-  report->granules_recovered = report->granules_before - report->granules_after;
+  // Hooks may have taken granules meanwhile.
+  report->granules_recovered =
+      report->granules_before -
+      std::min(report->granules_before, report->granules_after);
   report->duration = absl::Now() - start;
   return absl::OkStatus();
 }

@@ -87,9 +87,9 @@ void FreeQueue::Done(const FreedBlock& block, std::vector<BlockStart>* done) {
   pending_bytes_ -= block.bytes;
 }
 
-absl::Status FreeQueue::PollUsed(std::vector<BlockStart>* done) {
-  // A few at a time: those that are not done go to the end of the line.
-  for (size_t n = std::min(used_.size(), kMostLooks); n > 0; --n) {
+absl::Status FreeQueue::PollUsed(size_t looks, std::vector<BlockStart>* done) {
+  // Those that are not done go to the end of the line.
+  for (size_t n = std::min(used_.size(), looks); n > 0; --n) {
     UsedEntry entry = std::move(used_.front());
     used_.pop_front();
     while (!entry.tokens.empty()) {
@@ -107,7 +107,7 @@ absl::Status FreeQueue::PollUsed(std::vector<BlockStart>* done) {
   return absl::OkStatus();
 }
 
-absl::Status FreeQueue::Poll(std::vector<BlockStart>* done) {
+absl::Status FreeQueue::PollInOrder(std::vector<BlockStart>* done) {
   for (auto at = by_stream_.begin(); at != by_stream_.end();) {
     std::deque<Entry>& entries = at->second;
     while (!entries.empty()) {
@@ -122,7 +122,17 @@ absl::Status FreeQueue::Poll(std::vector<BlockStart>* done) {
     const auto this_stream = at++;
     if (entries.empty()) by_stream_.erase(this_stream);
   }
-  return PollUsed(done);
+  return absl::OkStatus();
+}
+
+absl::Status FreeQueue::Poll(std::vector<BlockStart>* done) {
+  const absl::Status status = PollInOrder(done);
+  return status.ok() ? PollUsed(kMostLooks, done) : status;
+}
+
+absl::Status FreeQueue::PollAll(std::vector<BlockStart>* done) {
+  const absl::Status status = PollInOrder(done);
+  return status.ok() ? PollUsed(used_.size(), done) : status;
 }
 
 absl::Status FreeQueue::Drain(std::vector<BlockStart>* done) {

@@ -57,9 +57,12 @@ class FreeQueue {
                                       uint64_t quanta,
                                       uint64_t alignment_quanta);
 
-  // Appends the blocks that are done to `done`; at most one check more a stream
-  // than blocks are done.
+  // Appends blocks that are done to `done`; at most one check more a stream
+  // than blocks are done. Of those that several streams have used it looks at a
+  // few.
   absl::Status Poll(std::vector<BlockStart>* done);
+  // The same, and looks at all.
+  absl::Status PollAll(std::vector<BlockStart>* done);
   // Waits for all of them.
   absl::Status Drain(std::vector<BlockStart>* done);
 
@@ -74,7 +77,8 @@ class FreeQueue {
   };
 
   void Done(const FreedBlock& block, std::vector<BlockStart>* done);
-  absl::Status PollUsed(std::vector<BlockStart>* done);
+  absl::Status PollInOrder(std::vector<BlockStart>* done);
+  absl::Status PollUsed(size_t looks, std::vector<BlockStart>* done);
 
   StreamTracker* const tracker_;
   absl::flat_hash_map<uint64_t, std::deque<Entry>> by_stream_;

@@ -378,7 +378,7 @@ absl::Status Pool::Impl::RecordUse(const void* ptr, StreamHandle stream) {
   if (!start.ok()) return start.status();
   if (graph_pools_.Owns(UseKey(*start))) return RecordGraphUse(*start, stream);
   const absl::Status noted = streams_.Note(stream, gate_.was_used());
-  if (!noted.ok()) return noted;
+  if (!noted.ok() && !absl::IsResourceExhausted(noted)) return noted;
   const absl::StatusOr<StreamToken> token = tracker_->Mark(stream);
   if (!token.ok()) return token.status();
   if (!MarkBlock(*start)) return NoBlockAt(ToAddress(ptr));

@@ -387,7 +387,10 @@ absl::StatusOr<uint64_t> Pool::Impl::Trim(uint64_t keep_bytes) {
   MutexLock lock(&mutex_);
   std::optional<ScopedRelaxedCapture> relaxed;  // in a capture
   absl::Status status = EnterCall(nullptr, is_inside, &relaxed);
-  if (status.ok()) status = ReleasePending(false);
+  if (!status.ok()) return status;
+  done_.clear();
+  status = free_queue_.PollAll(&done_);
+  for (const BlockStart start : done_) Release(start);
   if (!status.ok()) return status;
   ReleaseParked(/*is_idle=*/false);
   if (may_wait_ && has_parked_blocks()) {

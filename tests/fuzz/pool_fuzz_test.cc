@@ -7,10 +7,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <random>
+#include <set>
+#include <variant>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "tests/core/property/choices.h"
+#include "tests/core/property/operation.h"
+#include "tests/core/property/setting.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes);
 
@@ -46,6 +50,18 @@ TEST(PoolFuzzTest, TakesRandomBytes) {
     for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
     ASSERT_EQ(Feed(bytes), 0) << "string " << i;
   }
+}
+
+// Whatever two bytes decide which operation it is; the rest of it is zero.
+TEST(PoolFuzzTest, BytesReachEveryOperation) {
+  std::set<size_t> reached;
+  for (unsigned value = 0; value < 65536; ++value) {
+    const uint8_t bytes[] = {static_cast<uint8_t>(value >> 8),
+                             static_cast<uint8_t>(value)};
+    ByteChoices choices(bytes);
+    reached.insert(DrawOperation(choices, Setting(), Phase::kChurn).index());
+  }
+  EXPECT_EQ(reached.size(), std::variant_size_v<Operation>);
 }
 
 TEST(ByteChoicesTest, TakesAsManyBytesAsABoundNeeds) {

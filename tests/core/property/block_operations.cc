@@ -38,21 +38,13 @@ bool MustFit(const Allocate& request, const State& state,
   const Setting& setting = state.setting();
   const uint64_t vgs =
       uint64_t{setting.capacity_granules} * setting.address_space_factor;
-  // A pass may gain granules after idle mappings were last taken back.
-  const uint64_t taken =
-      setting.move_on_failure ? stats.mapped_vgs : stats.live_vgs;
+  // Idle mappings have been taken back.
+  const uint64_t taken = stats.live_vgs;
   if (setting.max_mapped_vgs != 0 && taken + wanted > setting.max_mapped_vgs) {
     return false;
   }
   // However they lie, they leave a gap as long as this.
   return (vgs - taken) / (taken + 1) >= wanted;
-}
-
-void ExpectUnchanged(State& state, absl::string_view what,
-                     const PoolStats& before) {
-  const std::string change = Difference(before, state.pool().GetStats());
-  state.Expect(change.empty(),
-               absl::StrCat(what, " changed the pool: ", change));
 }
 
 }  // namespace
@@ -98,22 +90,25 @@ bool Allocate::TryPerform(State& state) const {
   AllocateOptions options;
   options.alignment_bytes = alignment_bytes;
   options.stream = state.work().stream(stream);
+  options.tag = state.tags().Pick(tag);
   const absl::StatusOr<void*> ptr = pool.Allocate(bytes, options);
   if (ptr.ok()) {
     state.Expect(IsValid(*this), "Allocate took arguments that it must refuse");
-    state.Adopt(*ptr, bytes, alignment_bytes, stream);
+    state.Adopt(*ptr, bytes, options);
     return true;
   }
   const absl::Status& status = ptr.status();
   if (!IsValid(*this)) {
     state.Expect(absl::IsInvalidArgument(status), status.ToString());
-    ExpectUnchanged(state, "an invalid Allocate", before);
+    state.ExpectUnchanged("an invalid Allocate", before);
     return false;
   }
   state.shadow().CountFailedAllocation();
   state.Expect(absl::IsResourceExhausted(status) || state.was_faulted() ||
                    state.IsOfGateInDoubt(status),
                status.ToString());
+  // What hooks do meanwhile makes figures of its own.
+  if (state.hooks().has_meddled()) return false;
   const PoolStats after = pool.GetStats();
   // What was created in vain is kept if the driver does not take it back.
   const uint64_t kept = state.was_faulted() ? after.cached_bytes : 0;
@@ -186,6 +181,7 @@ void FreeWrongly::Perform(State& state) const {
     case Mistake::kNoStream:
       if (live == nullptr) return;
       ptr = live->content.ptr;
+      if (state.pins().IsPinned(ptr)) return;  // another mistake
       stream = reinterpret_cast<StreamHandle>(&no_stream);
       break;
   }
@@ -198,7 +194,7 @@ void FreeWrongly::Perform(State& state) const {
       absl::StrCat("Free took an address or a stream that it must "
                    "refuse: ",
                    status.ToString()));
-  ExpectUnchanged(state, "a refused Free", before);
+  state.ExpectUnchanged("a refused Free", before);
 }
 
 void AskGeneration::Perform(State& state) const {

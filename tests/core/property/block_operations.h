@@ -29,10 +29,13 @@ struct Allocate {
   uint64_t bytes = 0;
   uint64_t alignment_bytes = 512;
   uint32_t stream = 0;
+  // 0: none.
+  uint32_t tag = 0;
 
   static Allocate Draw(Choices& choices, const Setting& setting) {
     return {DrawBytes(choices, setting), DrawAlignment(choices, setting),
-            choices.Index(DeviceWork::kMostStreams)};
+            choices.Index(DeviceWork::kMostStreams),
+            choices.OneIn(4) ? choices.Index(8) : 0};
   }
   // Whether it succeeded.
   bool TryPerform(State& state) const;
@@ -42,6 +45,7 @@ struct Allocate {
     visit("bytes", bytes);
     visit("alignment_bytes", alignment_bytes);
     visit("stream", stream);
+    visit("tag", tag);
   }
 };
 
@@ -59,7 +63,7 @@ struct Exhaust {
             choices.Index(DeviceWork::kMostStreams), choices.Index(200)};
   }
   void Perform(State& state) const {
-    const Allocate one = {bytes, 512, stream};
+    const Allocate one = {bytes, 512, stream, /*tag=*/0};
     for (uint32_t i = 0; i < most && one.TryPerform(state); ++i) {
     }
   }

@@ -20,7 +20,9 @@
 
 #include "tests/core/property/block_operations.h"
 #include "tests/core/property/choices.h"
+#include "tests/core/property/hook_operations.h"
 #include "tests/core/property/pool_operations.h"
+#include "tests/core/property/record_operations.h"
 #include "tests/core/property/setting.h"
 #include "tests/core/property/state.h"
 
@@ -29,7 +31,9 @@ namespace firn::testing::property {
 using Operation =
     std::variant<Allocate, Exhaust, Free, FreeMost, FreeWrongly, Use,
                  AskGeneration, Compact, Trim, PrintStats, Delay, Synchronize,
-                 CreateStream, DestroyStream, OpenScope, CloseScope, FailCall>;
+                 CreateStream, DestroyStream, OpenScope, CloseScope, FailCall,
+                 RecordUse, ReleaseStream, TakePin, GiveUpPin, FreePinned,
+                 RegisterTag, AskUsage, AddHook, GiveUpHook>;
 
 void Perform(const Operation& operation, State& state);
 std::string ToCode(const Operation& operation);

@@ -35,8 +35,18 @@ bool IsExcused(const Compact& pass, const State& state,
          state.IsOfGateInDoubt(status);
 }
 
+// Of what hooks have been told so far.
+struct HookCalls {
+  explicit HookCalls(const HookAccount& hooks)
+      : calls(hooks.calls()), vetoes(hooks.vetoes()) {}
+  uint64_t calls = 0;
+  uint64_t vetoes = 0;
+};
+
 void CheckReport(const Compact& pass, const PoolStats& before,
-                 const CompactionReport& report, State& state) {
+                 const HookCalls& hooks_before, const CompactionReport& report,
+                 State& state) {
+  const HookCalls hooks(state.hooks());
   const PoolStats after = state.pool().GetStats();
   const auto expect = [&](bool is_so, absl::string_view what) {
     if (is_so) return;
@@ -55,18 +65,23 @@ void CheckReport(const Compact& pass, const PoolStats& before,
   expect(pass.wanted_granules == 0 ||
              report.granules_recovered <= pass.wanted_granules,
          "more granules than wanted");
+  expect(report.vetoed_sources == hooks.vetoes - hooks_before.vetoes,
+         "vetoed_sources is not how often hooks refused");
   expect((report.moves == 0) == (report.granules_recovered == 0),
          "moves without gain, or gain without moves");
   if (pass.dry_run) {
     expect(Difference(before, after).empty(), "a dry run changed the pool");
+    expect(hooks.calls == hooks_before.calls, "a dry run called hooks");
     return;
   }
-  expect(report.granules_after * after.granule_bytes == after.used_bytes,
-         "granules_after is not what is used");
   expect(after.compaction_passes == before.compaction_passes + 1 &&
              after.granules_moved == before.granules_moved + report.moves &&
              after.bytes_copied == before.bytes_copied + report.bytes_copied,
          "the pass is not in the statistics");
+  // What hooks do meanwhile makes figures of its own.
+  if (state.hooks().has_meddled()) return;
+  expect(report.granules_after * after.granule_bytes == after.used_bytes,
+         "granules_after is not what is used");
   expect(after.used_bytes <= before.used_bytes &&
              after.held_bytes <= before.held_bytes,
          "I7: a pass took memory");
@@ -102,6 +117,7 @@ Compact Compact::Draw(Choices& choices, const Setting& setting) {
 void Compact::Perform(State& state) const {
   if (level == CompactionLevel::kLaunchScopes) state.SynchronizeUnscoped();
   const PoolStats before = state.pool().GetStats();
+  const HookCalls hooks_before(state.hooks());
   const absl::StatusOr<CompactionReport> report =
       state.pool().Compact(OptionsOf(*this));
   if (state.is_inside()) {
@@ -114,7 +130,7 @@ void Compact::Perform(State& state) const {
                  absl::StrCat("Compact: ", report.status().ToString()));
     return;
   }
-  CheckReport(*this, before, *report, state);
+  CheckReport(*this, before, hooks_before, *report, state);
   if (level == CompactionLevel::kCallerPromises && !dry_run &&
       !state.was_faulted()) {
     state.TrustGate();

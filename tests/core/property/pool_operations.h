@@ -144,14 +144,19 @@ struct DestroyStream {
   static constexpr uint32_t kWeights[] = {4, 4, 4};
 
   uint32_t stream = 0;
+  // The pool is told.
+  bool release_first = false;
 
   static DestroyStream Draw(Choices& choices, const Setting& /*setting*/) {
-    return {choices.Index(DeviceWork::kMostStreams)};
+    return {choices.Index(DeviceWork::kMostStreams), choices.OneIn(2)};
   }
-  void Perform(State& state) const { state.DestroyStream(stream); }
+  void Perform(State& state) const {
+    state.DestroyStream(stream, release_first);
+  }
   template <typename Visitor>
   void Fields(Visitor& visit) const {
     visit("stream", stream);
+    visit("release_first", release_first);
   }
 };
 

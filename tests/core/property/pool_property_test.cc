@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -69,12 +70,14 @@ INSTANTIATE_TEST_SUITE_P(
 // What the drawn sequences are for does happen in them.
 TEST(PoolPropertyReachTest, SequencesGetEverywhere) {
   StepCounts counts;
-  for (const CpuStorage storage : {CpuStorage::kReal, CpuStorage::kGhost}) {
+  const std::pair<CpuStorage, uint64_t> parts[] = {{CpuStorage::kReal, 1500},
+                                                   {CpuStorage::kGhost, 13000}};
+  for (const auto& [storage, steps] : parts) {
     const std::string failure = RunDrawn(storage, CpuSync::kLazy, /*seed=*/100,
-                                         /*steps=*/4000, kCheckEvery, &counts);
+                                         steps, kCheckEvery, &counts);
     ASSERT_TRUE(failure.empty()) << failure;
   }
-  EXPECT_GE(counts.operations, 8000u);
+  EXPECT_GE(counts.operations, 14500u);
   EXPECT_GT(counts.allocations, counts.operations / 8);
   EXPECT_GT(counts.failed_allocations, counts.operations / 100);
   EXPECT_LT(counts.failed_allocations, counts.operations / 2);
@@ -83,6 +86,12 @@ TEST(PoolPropertyReachTest, SequencesGetEverywhere) {
   EXPECT_GT(counts.granules_moved, 50u);
   EXPECT_GT(counts.handles_released, 50u);
   EXPECT_GT(counts.scope_tokens, 50u);
+  EXPECT_GT(counts.uses_recorded, counts.operations / 100);
+  EXPECT_GT(counts.pinned_frees, 20u);
+  EXPECT_GT(counts.tagged_allocations, counts.operations / 50);
+  EXPECT_GT(counts.moves_told, 25u);
+  EXPECT_GT(counts.vetoes, 10u);
+  EXPECT_GT(counts.meddled_passes, 5u);
   EXPECT_GT(counts.faults, 20u);
   EXPECT_GT(counts.pending_seen, counts.operations / 100);
   EXPECT_GT(counts.exhausted_seen, counts.operations / 100);

@@ -85,5 +85,106 @@ TEST(PoolRegressionTest, APassGainsGranulesWhenNoMappingIsLeft) {
                Allocate{.bytes = 524289, .alignment_bytes = 512, .stream = 3}});
 }
 
+// Memory was freed while the pool knew one stream only: nothing may be waited
+// for inside a scope, but the use of another block must go on record.
+TEST(PoolRegressionTest, AUseIsRecordedInsideAScopeAfterAFree) {
+  ExpectHolds(
+      Setting{.storage = CpuStorage::kReal,
+              .sync = CpuSync::kLazy,
+              .granule_bytes = 65536,
+              .capacity_granules = 2,
+              .address_space_factor = 4},
+      {Allocate{.bytes = 4096, .alignment_bytes = 512, .stream = 0, .tag = 0},
+       Allocate{.bytes = 4096, .alignment_bytes = 512, .stream = 0, .tag = 0},
+       Free{.block = 0, .elsewhere = false, .stream = 0},
+       OpenScope{.streams = 1},
+       RecordUse{.block = 0,
+                 .stream = 0,
+                 .write = false,
+                 .in_scope = false,
+                 .microseconds = 0,
+                 .more_streams = 0,
+                 .frees = false},
+       CloseScope{.scope = 0}});
+}
+
+// All of them are done when the pool is trimmed in the end.
+TEST(PoolRegressionTest, TrimTakesBackManyBlocksWithRecordedUses) {
+  std::vector<Operation> operations = {CreateStream{.non_blocking = true}};
+  for (uint32_t block = 0; block < 40; ++block) {
+    operations.push_back(
+        Allocate{.bytes = 4096, .alignment_bytes = 512, .stream = 0, .tag = 0});
+    operations.push_back(RecordUse{.block = block,
+                                   .stream = 1,
+                                   .write = false,
+                                   .in_scope = false,
+                                   .microseconds = 0,
+                                   .more_streams = 0,
+                                   .frees = false});
+  }
+  ExpectHolds(Setting{.storage = CpuStorage::kReal,
+                      .sync = CpuSync::kLazy,
+                      .granule_bytes = 65536,
+                      .capacity_granules = 8},
+              operations);
+}
+
+// A hook allocates, and takes more granules than the pass for a hole gains.
+TEST(PoolRegressionTest, AHookThatTakesGranulesDoesNotMakeAPassLoseSome) {
+  ExpectHolds(
+      Setting{.storage = CpuStorage::kReal,
+              .sync = CpuSync::kLazy,
+              .granule_bytes = 65536,
+              .capacity_granules = 29,
+              .address_space_factor = 4,
+              .max_mapped_vgs = 58,
+              .move_on_failure = true,
+              .scoped = false,
+              .settled = true},
+      {Allocate{.bytes = 377, .alignment_bytes = 512, .stream = 2, .tag = 0},
+       AddHook{.veto_every = 5,
+               .meddling = AddHook::Meddling::kFree,
+               .bytes = 57755,
+               .block = 8067},
+       Allocate{.bytes = 7773, .alignment_bytes = 512, .stream = 4, .tag = 1},
+       Allocate{.bytes = 4608, .alignment_bytes = 512, .stream = 4, .tag = 0},
+       Allocate{.bytes = 6361, .alignment_bytes = 512, .stream = 2, .tag = 0},
+       Allocate{.bytes = 6571, .alignment_bytes = 512, .stream = 4, .tag = 0},
+       Allocate{.bytes = 621, .alignment_bytes = 512, .stream = 5, .tag = 0},
+       Allocate{.bytes = 7168, .alignment_bytes = 32768, .stream = 3, .tag = 0},
+       Allocate{.bytes = 6801, .alignment_bytes = 512, .stream = 5, .tag = 0},
+       AddHook{.veto_every = 0,
+               .meddling = AddHook::Meddling::kAllocate,
+               .bytes = 37975,
+               .block = 41734},
+       Allocate{.bytes = 262144, .alignment_bytes = 512, .stream = 3, .tag = 0},
+       Allocate{.bytes = 131073, .alignment_bytes = 512, .stream = 2, .tag = 0},
+       Allocate{.bytes = 107, .alignment_bytes = 512, .stream = 4, .tag = 0},
+       Allocate{.bytes = 1763, .alignment_bytes = 512, .stream = 1, .tag = 0},
+       Allocate{.bytes = 3768, .alignment_bytes = 2048, .stream = 4, .tag = 0},
+       Allocate{.bytes = 5119, .alignment_bytes = 512, .stream = 5, .tag = 0},
+       Allocate{.bytes = 22, .alignment_bytes = 512, .stream = 2, .tag = 0},
+       Allocate{.bytes = 4001, .alignment_bytes = 32768, .stream = 2, .tag = 0},
+       Allocate{.bytes = 1875, .alignment_bytes = 32768, .stream = 1, .tag = 5},
+       Allocate{.bytes = 6675, .alignment_bytes = 512, .stream = 3, .tag = 0},
+       Allocate{.bytes = 18926, .alignment_bytes = 512, .stream = 1, .tag = 0},
+       Allocate{.bytes = 208, .alignment_bytes = 16384, .stream = 1, .tag = 0},
+       Allocate{.bytes = 262145, .alignment_bytes = 512, .stream = 0, .tag = 0},
+       Allocate{.bytes = 2561, .alignment_bytes = 512, .stream = 4, .tag = 0},
+       Allocate{.bytes = 7167, .alignment_bytes = 512, .stream = 3, .tag = 0},
+       Allocate{
+           .bytes = 196609, .alignment_bytes = 2048, .stream = 5, .tag = 0},
+       Allocate{.bytes = 3073, .alignment_bytes = 512, .stream = 5, .tag = 1},
+       Free{.block = 33128, .elsewhere = false, .stream = 3},
+       Allocate{.bytes = 8192, .alignment_bytes = 512, .stream = 1, .tag = 0},
+       Allocate{
+           .bytes = 26689, .alignment_bytes = 32768, .stream = 3, .tag = 0},
+       Allocate{.bytes = 5631, .alignment_bytes = 512, .stream = 0, .tag = 0},
+       Exhaust{.bytes = 116, .stream = 0, .most = 94},
+       Free{.block = 10284, .elsewhere = true, .stream = 4},
+       Allocate{
+           .bytes = 2049, .alignment_bytes = 16384, .stream = 5, .tag = 0}});
+}
+
 }  // namespace
 }  // namespace firn::testing::property

@@ -152,6 +152,13 @@ TEST(SequenceTest, EveryOperationPrintsAsCode) {
                                       .result = DriverResult::kOutOfMemory})),
             "FailCall{.calls_before = 2, .result = "
             "DriverResult::kOutOfMemory}");
+  EXPECT_EQ(ToCode(Operation(AddHook{.veto_every = 3,
+                                     .meddling = AddHook::Meddling::kFree,
+                                     .bytes = 512,
+                                     .block = 1})),
+            "AddHook{.veto_every = 3, .meddling = AddHook::Meddling::kFree, "
+            ".bytes = 512, .block = 1}");
+  EXPECT_EQ(ToCode(Operation(GiveUpPin{.pin = 4})), "GiveUpPin{.pin = 4}");
 }
 
 TEST(SequenceTest, TheSameSeedDrawsTheSameSequence) {

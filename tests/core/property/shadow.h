@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "firn/core/pool_stats.h"
+#include "firn/core/tags.h"
 #include "firn/vmm/driver_types.h"
 #include "tests/support/filled_blocks.h"
 
@@ -25,6 +26,7 @@ struct LiveBlock {
   // Where its last use is queued.
   StreamHandle stream = nullptr;
   uint64_t generation = 0;
+  Tag tag = Tag::kUntagged;
 };
 
 // Counters of PoolStats that follow from the calls made.

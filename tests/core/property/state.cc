@@ -37,6 +37,12 @@ void StepCounts::Add(const StepCounts& other) {
   granules_moved += other.granules_moved;
   handles_released += other.handles_released;
   scope_tokens += other.scope_tokens;
+  uses_recorded += other.uses_recorded;
+  pinned_frees += other.pinned_frees;
+  tagged_allocations += other.tagged_allocations;
+  moves_told += other.moves_told;
+  vetoes += other.vetoes;
+  meddled_passes += other.meddled_passes;
   faults += other.faults;
   pending_seen += other.pending_seen;
   exhausted_seen += other.exhausted_seen;
@@ -48,7 +54,8 @@ State::State(const Setting& setting, const Wrap& wrap)
       wrapped_(wrap ? wrap(cpu_.get()) : nullptr),
       ledger_(wrapped_ != nullptr ? wrapped_.get() : cpu_.get()),
       faults_(&ledger_),
-      work_(cpu_.get(), &damage_) {
+      work_(cpu_.get(), &damage_),
+      hooks_(&shadow_, &pins_) {
   if (!failure_.empty()) return;
   PoolOptions options = setting.Options();
   options.driver = std::shared_ptr<Driver>(&faults_, [](Driver*) {});
@@ -84,6 +91,11 @@ void State::Fail(absl::string_view what) {
   }
 }
 
+void State::ExpectUnchanged(absl::string_view what, const PoolStats& before) {
+  const std::string change = Difference(before, pool_->GetStats());
+  Expect(change.empty(), absl::StrCat(what, " changed the pool: ", change));
+}
+
 void State::FailCall(uint32_t calls_before, DriverResult result) {
   faults_.Reset();
   faults_.FailNth(calls_before, result);
@@ -96,24 +108,34 @@ bool State::IsOfGateInDoubt(const absl::Status& status) const {
          absl::StrContains(status.message(), "the launch gate was not closed");
 }
 
-void State::Adopt(void* ptr, uint64_t bytes, uint64_t alignment_bytes,
-                  uint32_t stream) {
-  const uint64_t alignment = std::max(kLeastAlignment, alignment_bytes);
+bool State::AddToShadow(void* ptr, uint64_t bytes,
+                        const AllocateOptions& options) {
+  const uint64_t alignment = std::max(kLeastAlignment, options.alignment_bytes);
   Expect(reinterpret_cast<uintptr_t>(ptr) % alignment == 0,
          "Allocate: the address is not aligned");
   LiveBlock block;
   block.content.ptr = ptr;
   block.content.bytes = bytes;
   block.content.seed = shadow_.NextSeed();
-  block.stream = work_.stream(stream);
+  block.stream = options.stream;
+  block.tag = options.tag;
   const absl::StatusOr<uint64_t> generation = pool_->Generation(ptr);
-  if (!generation.ok()) return Fail(generation.status().ToString());
+  Expect(generation.status());
+  if (!generation.ok()) return false;
   block.generation = *generation;
   const absl::Status added = shadow_.Add(block);
-  if (!added.ok()) return Expect(added);
+  Expect(added);
+  if (!added.ok()) return false;
+  for (Account* const account : accounts_) account->Added(block);
+  if (block.tag != Tag::kUntagged) ++counts_.tagged_allocations;
+  return true;
+}
+
+void State::Adopt(void* ptr, uint64_t bytes, const AllocateOptions& options) {
+  if (!AddToShadow(ptr, bytes, options)) return;
   const std::unique_ptr<LaunchScope> scope =
-      ScopeFor(block.stream, /*wanted=*/false);
-  Expect(work_.Fill(block.content, block.stream));
+      ScopeFor(options.stream, /*wanted=*/false);
+  Expect(work_.Fill(shadow_.Find(ptr)->content, options.stream));
 }
 
 bool State::IsCovered(StreamHandle stream) const {
@@ -137,33 +159,108 @@ std::unique_ptr<LaunchScope> State::ScopeFor(StreamHandle stream, bool wanted) {
   return nullptr;
 }
 
+void State::OrderRecorded(const LiveBlock& block, StreamHandle stream,
+                          bool all) {
+  const RecordedUses* const uses = uses_.Find(block.content.ptr);
+  if (uses == nullptr || !(all || uses->have_written)) return;
+  for (const StreamHandle other : uses->streams) {
+    Expect(work_.Order(other, stream));
+  }
+}
+
 void State::Use(LiveBlock* block, StreamHandle stream, bool write,
                 bool in_scope) {
   const std::unique_ptr<LaunchScope> scope = ScopeFor(stream, in_scope);
   Expect(work_.Order(block->stream, stream));
+  OrderRecorded(*block, stream, /*all=*/write);
   block->stream = stream;
   if (!write) return Expect(work_.Check(block->content, stream));
+  uses_.Forget(block->content.ptr);
   const uint64_t next_seed = shadow_.NextSeed();
   Expect(work_.CheckAndFill(block->content, next_seed, stream));
   block->content.seed = next_seed;
 }
 
-void State::Free(LiveBlock* block, StreamHandle stream) {
-  // Late writes: whoever got the memory before they are done would see them.
-  Use(block, stream, /*write=*/true, /*in_scope=*/false);
-  const absl::Status status = pool_->Free(block->content.ptr, stream);
-  if (status.ok()) return shadow_.Remove(IndexOf(*block));
-  shadow_.CountRefusedFree();
-  Expect(was_faulted(), absl::StrCat("Free: ", status.ToString()));
+void State::RecordUse(LiveBlock* block, StreamHandle stream, bool write,
+                      bool in_scope, uint32_t microseconds) {
+  const StreamHandle last = block->stream;
+  Expect(work_.Sleep(stream, microseconds));
+  Use(block, stream, write, in_scope);
+  const absl::Status status = pool_->RecordUse(block->content.ptr, stream);
+  if (!status.ok()) {
+    return Expect(was_faulted(),
+                  absl::StrCat("RecordUse: ", status.ToString()));
+  }
+  block->stream = last;
+  uses_.Add(block->content.ptr, stream, write);
+  ++counts_.uses_recorded;
 }
 
-void State::DestroyStream(uint32_t number) {
+void State::CheckRefusedFree(const LiveBlock& block,
+                             const absl::Status& status) {
+  shadow_.CountRefusedFree();
+  const std::string reason = pins_.ReasonOf(block.content.ptr);
+  if (reason.empty()) {
+    return Expect(was_faulted(), absl::StrCat("Free: ", status.ToString()));
+  }
+  ++counts_.pinned_frees;
+  Expect(absl::IsFailedPrecondition(status) &&
+             absl::StrContains(status.message(), reason),
+         absl::StrCat("Free of a block pinned for \"", reason,
+                      "\": ", status.ToString()));
+}
+
+void State::Free(LiveBlock* block, StreamHandle stream) {
+  if (uses_.Find(block->content.ptr) == nullptr) {
+    // Late writes: whoever got the memory before they are done would see them.
+    Use(block, stream, /*write=*/true, /*in_scope=*/false);
+  } else {
+    // Recorded uses would see those of whoever got the memory before they are
+    // done.
+    Expect(work_.Order(block->stream, stream));
+    block->stream = stream;
+  }
+  FreeAsItIs(block, stream);
+}
+
+bool State::FreeAsItIs(LiveBlock* block, StreamHandle stream) {
+  const absl::Status status = pool_->Free(block->content.ptr, stream);
+  if (!status.ok()) {
+    CheckRefusedFree(*block, status);
+    return false;
+  }
+  Expect(!pins_.IsPinned(block->content.ptr), "Free took a pinned block");
+  for (Account* const account : accounts_) account->Removed(*block);
+  shadow_.Remove(IndexOf(*block));
+  return true;
+}
+
+void State::AllocateInHook(uint64_t bytes) {
+  const absl::StatusOr<void*> ptr = pool_->Allocate(bytes);
+  if (!ptr.ok()) {
+    shadow_.CountFailedAllocation();
+    return Expect(
+        absl::IsResourceExhausted(ptr.status()) || was_faulted(),
+        absl::StrCat("Allocate in a move hook: ", ptr.status().ToString()));
+  }
+  if (!AddToShadow(*ptr, bytes, AllocateOptions())) return;
+  Expect(work_.Fill(shadow_.Find(*ptr)->content, nullptr));
+  Expect(work_.Synchronize(nullptr));
+}
+
+void State::DestroyStream(uint32_t number, bool release_first) {
   const StreamHandle gone = work_.stream(number);
   if (gone == nullptr || is_inside()) return;
+  if (release_first) {
+    const absl::Status status = pool_->ReleaseStream(gone);
+    Expect(status.ok() || was_faulted(),
+           absl::StrCat("ReleaseStream: ", status.ToString()));
+  }
   Expect(work_.DestroyStream(number));
   for (LiveBlock& block : shadow_.blocks()) {
     if (block.stream == gone) block.stream = nullptr;
   }
+  for (Account* const account : accounts_) account->StreamGone(gone);
 }
 
 void State::OpenScope(uint32_t streams) {
@@ -209,7 +306,12 @@ void State::CheckGenerations(bool may_have_moved) {
     const absl::StatusOr<uint64_t> now = pool_->Generation(block.content.ptr);
     if (!now.ok()) return Fail(now.status().ToString());
     Expect(*now >= block.generation, "I8: a generation went back");
-    if (*now != block.generation) has_moved = true;
+    if (*now != block.generation) {
+      has_moved = true;
+      Expect(!pins_.IsPinned(block.content.ptr),
+             "I8: the generation of a pinned block grew");
+      Expect(hooks_.empty(), "a block moved, and no hook was told");
+    }
     block.generation = *now;
   }
   Expect(may_have_moved || !has_moved,
@@ -219,8 +321,9 @@ void State::CheckGenerations(bool may_have_moved) {
 void State::AfterOperation(bool thorough) {
   if (!failure_.empty()) return;
   if (setting_.settled) Expect(work_.SynchronizeAll());
+  const bool was_faulted_lately = was_faulted();
   if (is_fault_ordered_ && !is_fault_new_) {
-    if (was_faulted()) {
+    if (was_faulted_lately) {
       ++counts_.faults;
       is_gate_in_doubt_ = true;
       thorough = true;
@@ -231,7 +334,13 @@ void State::AfterOperation(bool thorough) {
   is_fault_new_ = false;
   const PoolStats stats = pool_->GetStats();
   Expect(shadow_.CheckFigures(stats));
+  if (hooks_.has_meddled()) ++counts_.meddled_passes;
+  for (Account* const account : accounts_) {
+    Expect(account->AfterOperation(*pool_, stats, was_faulted_lately));
+  }
   ++counts_.operations;
+  counts_.moves_told = hooks_.moves_told();
+  counts_.vetoes = hooks_.vetoes();
   counts_.allocations = stats.allocations;
   counts_.failed_allocations = stats.failed_allocations;
   counts_.refused_frees = stats.refused_frees;
@@ -267,6 +376,7 @@ void State::Drain() {
   if (!failure_.empty()) return;
   faults_.Reset();
   scopes_.clear();
+  for (Account* const account : accounts_) account->LetGo();
   while (!shadow_.blocks().empty() && failure_.empty()) {
     LiveBlock& last = shadow_.blocks().back();
     Free(&last, last.stream);

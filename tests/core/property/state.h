@@ -20,9 +20,14 @@
 #include "firn/core/pool.h"
 #include "firn/vmm/cpu/cpu_driver.h"
 #include "firn/vmm/faulting_driver.h"
+#include "tests/core/property/account.h"
 #include "tests/core/property/device_work.h"
+#include "tests/core/property/hook_account.h"
+#include "tests/core/property/pin_account.h"
 #include "tests/core/property/setting.h"
 #include "tests/core/property/shadow.h"
+#include "tests/core/property/tag_account.h"
+#include "tests/core/property/use_account.h"
 #include "tests/support/ledger_driver.h"
 
 namespace firn::testing::property {
@@ -38,6 +43,12 @@ struct StepCounts {
   uint64_t granules_moved = 0;
   uint64_t handles_released = 0;
   uint64_t scope_tokens = 0;
+  uint64_t uses_recorded = 0;
+  uint64_t pinned_frees = 0;  // refused
+  uint64_t tagged_allocations = 0;
+  uint64_t moves_told = 0;  // blocks that hooks were told have moved
+  uint64_t vetoes = 0;
+  uint64_t meddled_passes = 0;  // operations in which hooks changed something
   uint64_t faults = 0;          // operations in which a call was made to fail
   uint64_t pending_seen = 0;    // after so many, freed memory was still in use
   uint64_t exhausted_seen = 0;  // after so many, all of the capacity was used
@@ -60,6 +71,9 @@ class State {
   const Setting& setting() const { return setting_; }
   Pool& pool() { return *pool_; }
   Shadow& shadow() { return shadow_; }
+  PinAccount& pins() { return pins_; }
+  TagAccount& tags() { return tags_; }
+  HookAccount& hooks() { return hooks_; }
   DeviceWork& work() { return work_; }
   // The block with this number, by its remainder; nullptr if none lives.
   LiveBlock* block(uint32_t number);
@@ -73,6 +87,8 @@ class State {
   void Expect(const absl::Status& status) {
     if (!status.ok()) Fail(status.ToString());
   }
+  // The statistics are what they were.
+  void ExpectUnchanged(absl::string_view what, const PoolStats& before);
 
   // The `calls_before`-th driver call of the pool fails if the next operation
   // comes so far.
@@ -86,17 +102,28 @@ class State {
   void TrustGate() { is_gate_in_doubt_ = false; }
 
   // Takes over what Allocate returned, and fills it on the stream.
-  void Adopt(void* ptr, uint64_t bytes, uint64_t alignment_bytes,
-             uint32_t stream);
+  void Adopt(void* ptr, uint64_t bytes, const AllocateOptions& options);
   // Queues a check of the block on `stream`, and with `write` another content;
   // orders it after the block's last use. `in_scope`: within a LaunchScope,
   // which some settings ask for always.
   void Use(LiveBlock* block, StreamHandle stream, bool write, bool in_scope);
-  // Frees it. Whoever used it on other streams has been ordered before.
+  // The same behind `microseconds` of other work, but what follows is not
+  // ordered behind it, not even the free: the pool is told instead.
+  void RecordUse(LiveBlock* block, StreamHandle stream, bool write,
+                 bool in_scope, uint32_t microseconds);
+  // Frees it, unless it is pinned: then the pool must refuse. Whoever used it
+  // on other streams has been ordered before, or recorded.
   void Free(LiveBlock* block, StreamHandle stream);
 
+  // The same without any other work. Whether it was freed.
+  bool FreeAsItIs(LiveBlock* block, StreamHandle stream);
+  // Allocates a block and fills it without a scope: what a hook launches is
+  // done when it returns.
+  void AllocateInHook(uint64_t bytes);
+
   // Unless it is the default stream, or a scope is open, which may name it.
-  void DestroyStream(uint32_t number);
+  // `release_first`: the pool is told.
+  void DestroyStream(uint32_t number, bool release_first);
   // Opens a scope for these streams: bits by number; 0 names none.
   void OpenScope(uint32_t streams);
   void CloseScope(uint32_t number);
@@ -122,6 +149,12 @@ class State {
 
   // Whether an open scope lets work on the stream be waited for.
   bool IsCovered(StreamHandle stream) const;
+  // Puts it on record; whether it is all right.
+  bool AddToShadow(void* ptr, uint64_t bytes, const AllocateOptions& options);
+  void CheckRefusedFree(const LiveBlock& block, const absl::Status& status);
+  // What is queued on `stream` from now on waits for the block's recorded uses,
+  // all of them or those that wrote.
+  void OrderRecorded(const LiveBlock& block, StreamHandle stream, bool all);
   // A scope for work on the stream, unless one covers it, or neither the caller
   // nor the setting wants it.
   std::unique_ptr<LaunchScope> ScopeFor(StreamHandle stream, bool wanted);
@@ -141,6 +174,11 @@ class State {
   std::unique_ptr<Pool> pool_;
   std::vector<OpenedScope> scopes_;
   Shadow shadow_;
+  PinAccount pins_;
+  TagAccount tags_;
+  UseAccount uses_;
+  HookAccount hooks_;
+  const std::vector<Account*> accounts_ = {&pins_, &tags_, &uses_, &hooks_};
   bool is_gate_in_doubt_ = false;
   bool has_unscoped_work_ = false;
   bool is_fault_ordered_ = false;
