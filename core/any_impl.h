@@ -17,6 +17,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "firn/core/domain.h"
+#include "firn/core/exported_block.h"
 #include "firn/core/graph_pool_id.h"
 #include "firn/core/move_hooks.h"
 #include "firn/core/pin.h"
@@ -53,6 +54,7 @@ class Pool::AnyImpl {
   virtual absl::Status ReleasePool(GraphPoolId id) = 0;
   virtual absl::StatusOr<Pin> PinBlock(const void* ptr,
                                        absl::string_view reason) = 0;
+  virtual absl::StatusOr<ExportedBlock> Export(const void* ptr) = 0;
   virtual absl::StatusOr<MoveHookRegistration> AddMoveHook(MoveHook hook) = 0;
   virtual absl::StatusOr<Domain> CreateDomain(const DomainOptions& options) = 0;
   virtual absl::Status SetLimit(MemoryLimit limit) = 0;

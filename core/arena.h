@@ -53,6 +53,9 @@ struct Arena {
 
   // Whether passes may move what is in it.
   bool may_move() const { return key.memory_class == MemoryClass::kMovable; }
+  bool is_exportable() const {
+    return key.memory_class == MemoryClass::kExportable;
+  }
   ArenaIndex index() const { return books.arena(); }
 
   const ArenaKey key;

@@ -75,7 +75,7 @@ struct DomainStats {
   // Since its creation.
   uint64_t allocations = 0;
   uint64_t failed_allocations = 0;
-  uint64_t zeroed_bytes = 0;  // that came to it from others
+  uint64_t zeroed_bytes = 0;  // that came from others, or are exportable
 };
 
 }  // namespace firn

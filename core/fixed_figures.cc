@@ -145,6 +145,13 @@ absl::StatusOr<Pin> Pool::FixedImpl::PinBlock(const void* ptr,
   return Pin(pins_, id, const_cast<void*>(ptr));
 }
 
+absl::StatusOr<ExportedBlock> Pool::FixedImpl::Export(const void* /*ptr*/) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "Export: needs a pool with PoolOptions::export_type, and virtual memory, "
+      "which this one has not: ",
+      never_moves_));
+}
+
 absl::StatusOr<MoveHookRegistration> Pool::FixedImpl::AddMoveHook(
     MoveHook hook) {
   return Register(std::move(hook), hooks_);

@@ -109,6 +109,12 @@ absl::StatusOr<void*> Pool::FixedImpl::Allocate(
         absl::StrCat("domain: ", static_cast<uint32_t>(options.domain),
                      " is no domain of this pool"));
   }
+  if (valid.ok() && options.memory_class == MemoryClass::kExportable) {
+    valid = absl::InvalidArgumentError(absl::StrCat(
+        "memory_class: kExportable needs virtual memory, which this pool has "
+        "not: ",
+        never_moves_));
+  }
   if (!valid.ok()) return valid;
   Request request;
   request.bytes = bytes;
@@ -394,11 +400,15 @@ absl::Status Pool::FixedImpl::ReleasePending(bool wait) {
   done_.clear();
   const absl::Status status =
       wait ? free_queue_.Drain(&done_) : free_queue_.Poll(&done_);
+  ReleaseDone();
+  return status;
+}
+
+void Pool::FixedImpl::ReleaseDone() {
   for (const BlockStart start : done_) {
     pending_.erase(start.vg.value());
     heap_.Free(start.vg.value());
   }
-  return status;
 }
 
 // --- The rest ---
@@ -414,7 +424,9 @@ absl::StatusOr<uint64_t> Pool::FixedImpl::Trim(uint64_t keep_bytes) {
   const bool is_inside = gate_.ThisThreadIsInside();
   MutexLock lock(&mutex_);
   may_wait_ = !is_inside && !graph_pools_.any_open();
-  absl::Status status = ReleasePending(false);
+  done_.clear();
+  absl::Status status = free_queue_.PollAll(&done_);
+  ReleaseDone();
   uint64_t released_bytes = 0;
   // Giving memory back waits.
   if (status.ok() && may_wait_) status = ReleaseRetired();

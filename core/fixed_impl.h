@@ -38,7 +38,8 @@ namespace firn {
 // PoolOptions is what has a meaning for granules alone: see docs/using.md.
 class Pool::FixedImpl final : public Pool::AnyImpl {
  public:
-  // `options` are valid, name the driver and a capacity, and no peers;
+  // `options` are valid, name the driver and a capacity, and neither peers nor
+  // exportable memory;
   // `driver_reason` says why this driver, `never_moves` why nothing moves.
   static absl::StatusOr<std::unique_ptr<FixedImpl>> Create(
       PoolOptions options, std::string driver_reason, std::string never_moves);
@@ -62,6 +63,8 @@ class Pool::FixedImpl final : public Pool::AnyImpl {
   absl::StatusOr<Pin> PinBlock(const void* ptr,
                                absl::string_view reason) override
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // FailedPrecondition: segments cannot be exported.
+  absl::StatusOr<ExportedBlock> Export(const void* ptr) override;
   // Never called.
   absl::StatusOr<MoveHookRegistration> AddMoveHook(MoveHook hook) override;
   // FailedPrecondition: segments are not told apart by domain.
@@ -161,6 +164,8 @@ class Pool::FixedImpl final : public Pool::AnyImpl {
   absl::Status WaitForFreed();
   // Gives back what its streams are done with; all of it with `wait`.
   absl::Status ReleasePending(bool wait) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The blocks of `done_`.
+  void ReleaseDone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NotePeaks() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Constant after construction.

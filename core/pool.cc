@@ -39,6 +39,10 @@ absl::StatusOr<Pin> Pool::PinBlock(const void* ptr, absl::string_view reason) {
   return impl_->PinBlock(ptr, reason);
 }
 
+absl::StatusOr<ExportedBlock> Pool::Export(const void* ptr) {
+  return impl_->Export(ptr);
+}
+
 absl::StatusOr<MoveHookRegistration> Pool::AddMoveHook(MoveHook hook) {
   return impl_->AddMoveHook(std::move(hook));
 }

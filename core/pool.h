@@ -41,6 +41,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "firn/core/domain.h"
+#include "firn/core/exported_block.h"
 #include "firn/core/graph_pool_id.h"
 #include "firn/core/move_hooks.h"
 #include "firn/core/pin.h"
@@ -61,9 +62,10 @@ class Pool {
  public:
   // InvalidArgument names the option, or the variable of the environment, that
   // is wrong; Unavailable says why the driver asked for by FIRN_DRIVER cannot
-  // be used; FailedPrecondition: peers, and a device on which no memory can be
-  // moved. Nothing stays allocated after a failure. Tries the device with a
-  // granule: with some drivers that waits for all work of the device.
+  // be used; FailedPrecondition: peers, export_type or rdma_capable, and a
+  // device that cannot have them. Nothing stays allocated after a failure.
+  // Tries the device with a granule: with some drivers that waits for all work
+  // of the device.
   static absl::StatusOr<std::unique_ptr<Pool>> Create(PoolOptions options);
 
   // Waits for the device, then gives everything back to the driver. Blocks
@@ -76,7 +78,8 @@ class Pool {
   // undefined. InvalidArgument: 0 bytes or a bad alignment; ResourceExhausted:
   // no room, with the figures that show it. A failed call changes nothing.
   // Inside a LaunchScope of the calling thread it neither moves anything nor
-  // waits for freed memory, whatever the options say.
+  // waits for freed memory, whatever the options say; and FailedPrecondition if
+  // it is asked for kExportable memory, which is zeroed and waited for.
   absl::StatusOr<void*> Allocate(uint64_t bytes,
                                  const AllocateOptions& options = {});
 
@@ -108,6 +111,16 @@ class Pool {
   // in messages. Pins of one block are counted. InvalidArgument: no live block
   // starts there, or no reason is given.
   absl::StatusOr<Pin> PinBlock(const void* ptr, absl::string_view reason);
+
+  // Handles by which others can map the granules of the kExportable block that
+  // starts at `ptr` (core/exported_block.h). It may be exported any number of
+  // times. Once the block is freed and its work is done, its granules are
+  // unmapped, and never used again by this pool, as nothing tells whether
+  // somebody still has them. InvalidArgument: no live block starts there;
+  // FailedPrecondition: it is of another class, or the pool has no
+  // PoolOptions::export_type. After an error of the driver no descriptor is
+  // left, but granules may count as exported.
+  absl::StatusOr<ExportedBlock> Export(const void* ptr);
 
   // Has `hook` called before and after blocks move, until the registration is
   // given up (core/move_hooks.h). InvalidArgument: it has nothing to call.

@@ -190,7 +190,9 @@ absl::StatusOr<uint32_t> Pool::Impl::TrimTo(uint32_t keep_granules) {
   if (held <= keep_granules) return 0;
   const uint32_t wanted = held - keep_granules;
   // Once: a keeper may be at work on the cache.
-  const uint32_t cached = store_.cached_granules();
+  const uint32_t cached = store_.cached_granules() +
+                          store_.cached_granules(GranuleKind::kExportable) +
+                          store_.retiring_granules();
   if (wanted > cached) {
     const absl::StatusOr<uint32_t> unmapped = UnmapEmpty(wanted - cached);
     if (!unmapped.ok()) return unmapped.status();

@@ -105,6 +105,14 @@ absl::StatusOr<void*> Pool::Impl::AllocateSlowly(
   const ArenaKey arena_key = ArenaKeyOf(options);
 
   const bool is_inside = gate_.ThisThreadIsInside();
+  const bool is_exportable = options.memory_class == MemoryClass::kExportable;
+  const absl::Status available = CheckMemoryClass(options, is_inside);
+  if (!available.ok()) return available;
+  // An importer sees all of a granule.
+  if (is_exportable) {
+    request.quanta = (request.quanta + quanta_per_granule_ - 1) /
+                     quanta_per_granule_ * quanta_per_granule_;
+  }
   absl::Status failure;
   {
     MutexLock lock(&mutex_);
@@ -119,8 +127,13 @@ absl::StatusOr<void*> Pool::Impl::AllocateSlowly(
       failure = streams_.Note(options.stream, gate_.was_used());
     }
     if (failure.ok()) failure = SetGraphOwner(options.stream, &request);
-    if (failure.ok() && !free_queue_.empty()) failure = ReleasePending(false);
-    if (streams_.are_many()) request.stream_id = ReadyStreamId(options.stream);
+    if (failure.ok() && (!free_queue_.empty() || !retiring_blocks_.empty())) {
+      failure = ReleasePending(false);
+    }
+    // Exportable memory is never used again as it is.
+    if (streams_.are_many() && !is_exportable) {
+      request.stream_id = ReadyStreamId(options.stream);
+    }
     Reach reach = may_wait_ ? Reach::kFreeMemory : Reach::kNoWaiting;
     if (may_wait_ && options_.move_on_failure && MayMovingHelp(request) &&
         !hooks_->ThisThreadIsInside()) {
@@ -222,10 +235,12 @@ absl::Status Pool::Impl::FreeLocked(const void* ptr, StreamHandle stream) {
   if (!pinned_by.empty()) return PinnedError(ptr, pinned_by);
   if (graph_pools_.Owns(UseKey(*start))) return FreeInGraphPool(*start, stream);
   absl::Status status = streams_.Note(stream, gate_.was_used());
+  // Its memory is unmapped or zeroed when the token says that nothing uses it.
+  const bool is_exportable = ArenaOf(start->vg).is_exportable();
   // Earlier frees would have to be waited for, and may not: this one at least
   // gets a token.
   const bool with_token =
-      absl::IsResourceExhausted(status) || streams_.are_many();
+      absl::IsResourceExhausted(status) || streams_.are_many() || is_exportable;
   if (absl::IsResourceExhausted(status)) status = absl::OkStatus();
   // The default stream captures nothing.
   if (status.ok() && stream != nullptr) {
@@ -245,6 +260,8 @@ absl::Status Pool::Impl::FreeLocked(const void* ptr, StreamHandle stream) {
     return status;
   }
   NoteFreed(block);
+  // The block is freed, whatever comes of this.
+  if (is_exportable) ReleasePending(false).IgnoreError();
   return absl::OkStatus();
 }
 
@@ -338,6 +355,7 @@ void Pool::Impl::Release(BlockStart start) {
     arena.windows.Free(start);
     return;
   }
+  if (arena.is_exportable()) return ReleaseExportable(&arena, start);
   const GranuleId shared = arena.large.Park(start);
   if (!shared.is_none()) arena.windows.UnblockAll(shared);
 }

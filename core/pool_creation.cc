@@ -16,6 +16,7 @@
 #include "firn/core/moving_choice.h"
 #include "firn/core/pool_impl.h"
 #include "firn/vmm/allocation_props.h"
+#include "firn/vmm/capabilities.h"
 #include "firn/vmm/driver_status.h"
 
 namespace firn {
@@ -26,15 +27,47 @@ constexpr absl::Duration kLongestWaitAtEnd = absl::Seconds(10);
 // What the pool takes by default of what is free.
 constexpr uint64_t kDefaultCpuCapacityBytes = uint64_t{8} << 30;
 
+bool IsExportableWanted(const PoolOptions& options) {
+  return options.export_type != ShareableHandleType::kNone ||
+         options.rdma_capable;
+}
+
+// Of the options that want it.
+absl::string_view NamesOfExportable(const PoolOptions& options) {
+  if (options.export_type == ShareableHandleType::kNone) return "rdma_capable";
+  return options.rdma_capable ? "export_type and rdma_capable" : "export_type";
+}
+
+// The properties of exportable memory, of no type where there is to be none;
+// or why the device cannot have it.
+absl::StatusOr<AllocationProp> ChooseExportable(const PoolOptions& options,
+                                                Driver* driver) {
+  if (!IsExportableWanted(options)) return AllocationProp();
+  const Capability found =
+      ProbeExportable(driver, options.export_type, options.rdma_capable);
+  if (found.available) {
+    return ExportableProp(driver->identity().device_ordinal,
+                          options.export_type, options.rdma_capable);
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(NamesOfExportable(options),
+                   ": the device has no such memory: ", found.reason));
+}
+
 // The granule size, or what is wrong with the one that was asked for.
 absl::StatusOr<uint64_t> ChooseGranuleBytes(const PoolOptions& options,
                                             Driver* driver,
-                                            const AllocationProp& prop) {
+                                            const GranuleStoreOptions& store) {
   size_t minimum = 0;
-  const DriverResult result = driver->MemGetAllocationGranularity(
-      &minimum, &prop, GranularityKind::kMinimum);
-  if (result != DriverResult::kSuccess) {
-    return ToStatus(result, "cuMemGetAllocationGranularity");
+  for (const AllocationProp* prop : {&store.movable, &store.exportable}) {
+    if (prop->type == AllocationType::kInvalid) continue;
+    size_t bytes = 0;
+    const DriverResult result = driver->MemGetAllocationGranularity(
+        &bytes, prop, GranularityKind::kMinimum);
+    if (result != DriverResult::kSuccess) {
+      return ToStatus(result, "cuMemGetAllocationGranularity");
+    }
+    minimum = std::max(minimum, bytes);
   }
   if (options.granule_bytes == 0) {
     PoolOptions as_granule;
@@ -144,8 +177,12 @@ absl::StatusOr<GranuleStoreOptions> ChooseStore(const PoolOptions& options,
                                                 Driver* driver) {
   GranuleStoreOptions store;
   store.movable = MovableProp(driver->identity().device_ordinal);
+  const absl::StatusOr<AllocationProp> exportable =
+      ChooseExportable(options, driver);
+  if (!exportable.ok()) return exportable.status();
+  store.exportable = *exportable;
   const absl::StatusOr<uint64_t> granule_bytes =
-      ChooseGranuleBytes(options, driver, store.movable);
+      ChooseGranuleBytes(options, driver, store);
   if (!granule_bytes.ok()) return granule_bytes.status();
   store.granule_bytes = *granule_bytes;
   const uint64_t granules = options.capacity_bytes / *granule_bytes;
@@ -203,6 +240,10 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(PoolOptions options) {
     impl = absl::FailedPreconditionError(
         absl::StrCat("shared_budget: pools share the budget of granules only: ",
                      never_moves));
+  } else if (IsExportableWanted(options)) {
+    impl = absl::FailedPreconditionError(absl::StrCat(
+        NamesOfExportable(options),
+        ": others can be given virtual memory only: ", never_moves));
   } else if (options.peers.empty()) {
     impl = FixedImpl::Create(std::move(options), *std::move(driver_reason),
                              std::move(never_moves));

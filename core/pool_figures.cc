@@ -105,7 +105,10 @@ PoolStats Pool::Impl::GetStats() {
   stats.soft_limit_bytes = GranulesToBytes(limit_.soft);
   stats.used_bytes = GranulesToBytes(UsedGranules());
   stats.held_bytes = GranulesToBytes(store_.held_granules());
-  stats.cached_bytes = GranulesToBytes(store_.cached_granules());
+  stats.cached_bytes =
+      GranulesToBytes(store_.cached_granules() +
+                      store_.cached_granules(GranuleKind::kExportable));
+  stats.possibly_held_elsewhere = store_.possibly_held_elsewhere_total();
   stats.pending_free_bytes =
       free_queue_.pending_bytes() + graph_pools_.retired_bytes();
   stats.graph_pools = graph_pools_.pools();
@@ -115,6 +118,9 @@ PoolStats Pool::Impl::GetStats() {
     stats.live_vgs += arena->books.live_vgs();
     if (arena->may_move()) {
       stats.partial_granules += arena->books.partial_granules();
+    }
+    if (arena->is_exportable()) {
+      stats.exportable_bytes += GranulesToBytes(arena->books.mapped_granules());
     }
     stats.zeroed_bytes += GranulesToBytes(arena->backing.zeroed_granules());
   }
@@ -173,7 +179,7 @@ absl::Status Pool::Impl::CheckInvariants() {
   }
   for (const absl::Status& status :
        {store_.CheckInvariants(), tracker_->CheckInvariants(),
-        mappings_.CheckInvariants(), CheckGraphPools()}) {
+        mappings_.CheckInvariants(), CheckGraphPools(), CheckShared()}) {
     if (!status.ok()) return status;
   }
   for (const auto& arena : arenas_) {
@@ -195,13 +201,16 @@ absl::Status Pool::Impl::CheckInvariants() {
     }
   }
   // The keeper's thread may be creating or releasing meanwhile.
-  if (keeper_ == nullptr && mapped_granules + store_.cached_granules() +
+  const uint32_t cached = store_.cached_granules() +
+                          store_.cached_granules(GranuleKind::kExportable);
+  if (keeper_ == nullptr && mapped_granules + cached +
+                                    store_.retiring_granules() +
                                     store_.quarantined_granules() !=
                                 store_.held_granules()) {
     return absl::InternalError(absl::StrCat(
         "I11: ", store_.held_granules(), " granules held, ", mapped_granules,
-        " mapped, ", store_.cached_granules(), " cached and ",
-        store_.quarantined_granules(), " quarantined"));
+        " mapped, ", cached, " cached, ", store_.retiring_granules(),
+        " retiring and ", store_.quarantined_granules(), " quarantined"));
   }
   uint64_t mapped_vgs = 0;
   for (uint32_t i = 0; i < books.vg_limit(); ++i) {

@@ -113,6 +113,8 @@ absl::Status Pool::Impl::SetGraphOwner(StreamHandle stream, Request* request) {
 }
 
 std::optional<BlockStart> Pool::Impl::TakeKept(const Request& request) {
+  // Others may hold on to it (I13).
+  if (arenas_[request.arena]->is_exportable()) return std::nullopt;
   const uint64_t quanta =
       IsSmall(request) ? ShapeOf(request).quanta : request.quanta;
   const std::optional<BlockStart> start =

@@ -156,6 +156,9 @@ absl::StatusOr<BlockStart> Pool::Impl::ClimbLadder(const Request& request,
   if (reach == Reach::kLiveMemory && frees_at_empty_pass_ != Frees()) {
     const absl::Status status = MakeRoom(request);
     if (!status.ok()) return status;
+    // What became empty may be others'.
+    const absl::StatusOr<bool> more = ReclaimFromOthers(request);
+    if (!more.ok()) return more.status();
     absl::StatusOr<BlockStart> start = retry(Effort::kOrdinary);
     if (!absl::IsResourceExhausted(start.status())) return start;
     // The granules that were recovered may want addresses or mappings.
@@ -285,8 +288,13 @@ absl::Status Pool::Impl::ReleasePending(bool wait) {
   done_.clear();
   const absl::Status status =
       wait ? free_queue_.Drain(&done_) : free_queue_.Poll(&done_);
-  for (const BlockStart start : done_) Release(start);
+  ReleaseDone();
   return status;
+}
+
+void Pool::Impl::ReleaseDone() {
+  for (const BlockStart start : done_) Release(start);
+  RetireExported();
 }
 
 // --- Compaction and trim ---
@@ -390,7 +398,7 @@ absl::StatusOr<uint64_t> Pool::Impl::Trim(uint64_t keep_bytes) {
   if (!status.ok()) return status;
   done_.clear();
   status = free_queue_.PollAll(&done_);
-  for (const BlockStart start : done_) Release(start);
+  ReleaseDone();
   if (!status.ok()) return status;
   ReleaseParked(/*is_idle=*/false);
   if (may_wait_ && has_parked_blocks()) {

@@ -80,6 +80,8 @@ class Pool::Impl final : public Pool::AnyImpl {
   absl::StatusOr<Pin> PinBlock(const void* ptr,
                                absl::string_view reason) override
       ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<ExportedBlock> Export(const void* ptr) override
+      ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<MoveHookRegistration> AddMoveHook(MoveHook hook) override;
   absl::StatusOr<Domain> CreateDomain(const DomainOptions& options) override
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -249,6 +251,19 @@ class Pool::Impl final : public Pool::AnyImpl {
   // What is left of domains that were given up, and of which nothing lives,
   // becomes free, arenas included.
   void CollectClosedDomains() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // --- Exportable memory (core/pool_exports.cc) ---
+  // Whether the pool has memory of the class, and it can be had here.
+  absl::Status CheckMemoryClass(const AllocateOptions& options,
+                                bool is_inside_scope) const;
+  // Release, for a block of an exportable arena.
+  void ReleaseExportable(Arena* arena, BlockStart start)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Unmaps blocks that others may hold on to and whose work is done, and
+  // releases their handles; what cannot go now stays for the next call.
+  void RetireExported() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // I13.
+  absl::Status CheckShared() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // --- Blocks ---
   absl::StatusOr<void*> AllocateSlowly(uint64_t bytes,
@@ -445,6 +460,8 @@ class Pool::Impl final : public Pool::AnyImpl {
   absl::Status ReleaseFreed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Gives back what its streams are done with; all of it with `wait`.
   absl::Status ReleasePending(bool wait) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The blocks of `done_`.
+  void ReleaseDone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NotePeaks() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool has_parked_blocks() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return !unreleased_.empty() || graph_pools_.has_retired() ||
@@ -518,6 +535,8 @@ class Pool::Impl final : public Pool::AnyImpl {
   // Parked, on the way from the caches to everybody.
   std::vector<CachedBlock> unreleased_ ABSL_GUARDED_BY(mutex_);
   std::vector<FreedBlock> freed_ ABSL_GUARDED_BY(mutex_);  // scratch
+  // Exported or registered, freed, and no work uses them: for RetireExported.
+  std::vector<BlockStart> retiring_blocks_ ABSL_GUARDED_BY(mutex_);
   // Frees seen when a pass last recovered nothing: another one is pointless
   // until something has been freed.
   uint64_t frees_at_empty_pass_ ABSL_GUARDED_BY(mutex_) = ~uint64_t{0};

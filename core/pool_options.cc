@@ -99,6 +99,15 @@ absl::Status PoolOptions::Validate() const {
     return absl::InvalidArgumentError(absl::StrCat(
         "max_wait: ", absl::FormatDuration(max_wait), "; must be 0 or more"));
   }
+  if (export_type != ShareableHandleType::kNone &&
+      export_type != ShareableHandleType::kPosixFileDescriptor) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "export_type: ", static_cast<int32_t>(export_type), "; must be kNone (",
+        static_cast<int32_t>(ShareableHandleType::kNone),
+        ") or kPosixFileDescriptor (",
+        static_cast<int32_t>(ShareableHandleType::kPosixFileDescriptor),
+        "); fabric handles are not supported"));
+  }
   absl::Status status =
       limit.Validate(capacity_bytes > 0 ? capacity_bytes
                                         : std::numeric_limits<uint64_t>::max());
@@ -122,6 +131,16 @@ absl::Status AllocateOptions::Validate() const {
     return absl::InvalidArgumentError(
         absl::StrCat("alignment_bytes: ", alignment_bytes,
                      "; must be a power of two up to ", kMaxAlignmentBytes));
+  }
+  if (memory_class > MemoryClass::kExportable) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("memory_class: ", static_cast<int>(memory_class),
+                     "; must be kMovable (0), kPinned (1) or kExportable (2)"));
+  }
+  if (lifetime > Lifetime::kLong) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("lifetime: ", static_cast<int>(lifetime),
+                     "; must be kUnknown (0), kShort (1) or kLong (2)"));
   }
   return absl::OkStatus();
 }

@@ -24,7 +24,8 @@ class Driver;
 class SharedBudget;
 
 // On a device on which no memory can be moved, what is about granules is
-// ignored, and peers are refused: docs/using.md lists these.
+// ignored, and peers, export_type and rdma_capable are refused: docs/using.md
+// lists these.
 struct PoolOptions {
   // The driver to allocate from; nullptr chooses: the CUDA device where it is
   // usable, else the CPU driver with real storage. The environment variable
@@ -101,6 +102,13 @@ struct PoolOptions {
   // fails with ResourceExhausted.
   uint32_t max_mapped_vgs = 0;
 
+  // What makes MemoryClass::kExportable available. How its memory can be given
+  // to other processes: kPosixFileDescriptor, or not at all (kNone).
+  ShareableHandleType export_type = ShareableHandleType::kNone;
+  // And whether network cards may be given access to it (GPUDirect RDMA): all
+  // of it counts as registered from its allocation on, as nobody tells.
+  bool rdma_capable = false;
+
   // OkStatus, or InvalidArgument naming the field, its value and what would be
   // right. Makes no driver call; what depends on the device is checked by
   // Pool::Create.
@@ -113,8 +121,11 @@ enum class MemoryClass : uint8_t {
   // It stays where it is as long as it lives, apart from what moves, so that it
   // keeps no granule of that from being emptied.
   kPinned,
-  // Likewise, on granules of its own that can be given to other processes
-  // (Pool::Export) and, with PoolOptions::rdma_capable, to network cards.
+  // Likewise, on granules that the block has to itself and that can be given to
+  // other processes (Pool::Export) and, with PoolOptions::rdma_capable, to
+  // network cards: whole granules, filled with zeros, and released to the
+  // driver after the free if anybody could hold on to them. For pools with
+  // export_type or rdma_capable.
   kExportable,
 };
 
@@ -139,6 +150,9 @@ struct AllocateOptions {
   DomainId domain = DomainId::kDefault;
   // What the memory is for, as Pool::RegisterTag gave it out: for statistics.
   Tag tag = Tag::kUntagged;
+
+  // Where no memory can be moved, kPinned is nothing special, kExportable
+  // refused, and lifetime ignored.
   MemoryClass memory_class = MemoryClass::kMovable;
   Lifetime lifetime = Lifetime::kUnknown;
 

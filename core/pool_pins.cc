@@ -24,6 +24,8 @@ PinnedBlock Pool::Impl::PinnedBlockAt(BlockStart start) const {
     block.movable_vg = start.vg;
     return block;
   }
+  // No pass would empty them anyway, and they are counted with their arena.
+  if (!ArenaOf(start.vg).may_move()) return block;
   // The remainder is at either end, if there is one.
   const VgRange range = ArenaOf(start.vg).large.RangeOf(start.vg);
   block.full_granules = range.count;

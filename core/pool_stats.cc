@@ -38,6 +38,7 @@ std::string PoolStats::ToString() const {
   AppendLine(&text, "pinned_granules", pinned_granules);
   AppendLine(&text, "graph_pools", graph_pools);
   AppendLine(&text, "graph_pool_bytes", graph_pool_bytes);
+  AppendLine(&text, "exportable_bytes", exportable_bytes);
   AppendLine(&text, "peak_live_bytes", peak_live_bytes);
   AppendLine(&text, "peak_used_bytes", peak_used_bytes);
   AppendLine(&text, "peak_held_bytes", peak_held_bytes);
@@ -54,6 +55,7 @@ std::string PoolStats::ToString() const {
   AppendLine(&text, "vetoed_sources", vetoed_sources);
   AppendLine(&text, "handles_created", handles_created);
   AppendLine(&text, "handles_released", handles_released);
+  AppendLine(&text, "possibly_held_elsewhere", possibly_held_elsewhere);
   AppendLine(&text, "gate_closings", gate_closings);
   AppendLine(&text, "gate_timeouts", gate_timeouts);
   AppendLine(&text, "gate_refusals", gate_refusals);

@@ -51,8 +51,9 @@ struct PoolStats {
   uint64_t live_vgs = 0;
   // Granules with live bytes that another virtual granule could still share.
   uint64_t partial_granules = 0;
-  // Live blocks with pins, their requested bytes, and the granules that they
-  // lie on: no pass can empty those.
+  // Live blocks with a Pin and their requested bytes; and the granules that no
+  // pass can empty: those that these lie on, and those of blocks of a
+  // MemoryClass that does not move.
   uint64_t pinned_blocks = 0;
   uint64_t pinned_bytes = 0;
   uint64_t pinned_granules = 0;
@@ -60,6 +61,9 @@ struct PoolStats {
   // blocks: live ones, and freed ones, which keep their place.
   uint64_t graph_pools = 0;
   uint64_t graph_pool_bytes = 0;
+  // Granules mapped for MemoryClass::kExportable, those of freed blocks that
+  // wait to be unmapped included.
+  uint64_t exportable_bytes = 0;
 
   // --- High-water marks ---
   uint64_t peak_live_bytes = 0;
@@ -78,11 +82,15 @@ struct PoolStats {
   uint64_t granules_moved = 0;      // virtual granules remapped by passes
   uint64_t granules_recovered = 0;  // granules emptied by passes
   uint64_t bytes_copied = 0;        // by passes
-  uint64_t zeroed_bytes = 0;        // granules that came from another domain
-  uint64_t vetoed_sources = 0;      // granules that move hooks wanted to stay
+  // Granules that came from another domain, or were given out as exportable.
+  uint64_t zeroed_bytes = 0;
+  uint64_t vetoed_sources = 0;  // granules that move hooks wanted to stay
   // Physical handles asked of the driver, and given back to it.
   uint64_t handles_created = 0;
   uint64_t handles_released = 0;
+  // Those of the latter that were exported, or could have been registered with
+  // a network card: nothing tells whether somebody still holds the memory.
+  uint64_t possibly_held_elsewhere = 0;
 
   // --- Launch scopes, since creation ---
   uint64_t gate_closings = 0;

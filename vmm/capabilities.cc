@@ -29,6 +29,10 @@ std::string AttributeName(DeviceAttribute attribute) {
                       " of the device");
 }
 
+bool Includes(ShareableHandleType types, ShareableHandleType type) {
+  return (static_cast<int32_t>(types) & static_cast<int32_t>(type)) != 0;
+}
+
 // Available if the attribute is not 0. Notes what was refused.
 Capability AskAttribute(Driver* driver, DeviceAttribute attribute,
                         DriverResult* refusal = nullptr) {
@@ -229,6 +233,26 @@ Capability ProbeVirtualMemory(Driver* driver, DriverResult* refusal) {
       AskAttribute(driver, DeviceAttribute::kVirtualMemoryManagement, refusal);
   return TryMapping(driver, MovableProp(driver->identity().device_ordinal),
                     promise, refusal);
+}
+
+Capability ProbeExportable(Driver* driver, ShareableHandleType types,
+                           bool rdma_capable) {
+  const std::pair<bool, DeviceAttribute> needs[] = {
+      {Includes(types, ShareableHandleType::kPosixFileDescriptor),
+       DeviceAttribute::kPosixFileDescriptorHandles},
+      {Includes(types, ShareableHandleType::kFabric),
+       DeviceAttribute::kFabricHandles},
+      {rdma_capable, DeviceAttribute::kGpuDirectRdmaWithVmm}};
+  Capability promise = Yes("nothing special is asked of the memory");
+  for (const auto& [is_needed, attribute] : needs) {
+    if (!is_needed) continue;
+    promise = AskAttribute(driver, attribute);
+    if (!promise.available) return promise;
+  }
+  return TryCreation(
+      driver,
+      ExportableProp(driver->identity().device_ordinal, types, rdma_capable),
+      promise);
 }
 
 Capabilities ProbeCapabilities(Driver* driver) {

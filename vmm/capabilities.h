@@ -76,6 +76,11 @@ struct Capabilities {
 // device, so no work may be waiting for the calling thread.
 Capabilities ProbeCapabilities(Driver* driver);
 
+// Whether memory of ExportableProp(types, rdma_capable) can be had: by each
+// attribute that it needs, and a trial, in the thread's own capture mode.
+Capability ProbeExportable(Driver* driver, ShareableHandleType types,
+                           bool rdma_capable);
+
 // Capabilities::virtual_memory alone, in the thread's own capture mode.
 // `*refusal` is what the first call that was refused returned; kSuccess if none
 // was.

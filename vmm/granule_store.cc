@@ -280,6 +280,12 @@ uint32_t GranuleStore::held_host_granules() const {
   return host_.held;
 }
 
+uint32_t GranuleStore::cached_granules(GranuleKind kind) const {
+  if (kind == GranuleKind::kMovable) return cached_granules();
+  MutexLock lock(&mutex_);
+  return caches_[static_cast<size_t>(kind)].granules;
+}
+
 uint32_t GranuleStore::quarantined_granules() const {
   MutexLock lock(&mutex_);
   return quarantined_granules_;

@@ -217,6 +217,8 @@ class GranuleStore final : private SharedBudget::Member {
   uint32_t cached_granules() const {
     return cached_granules_.load(std::memory_order_relaxed);
   }
+  // Those of a kind, not kImported.
+  uint32_t cached_granules(GranuleKind kind) const ABSL_LOCKS_EXCLUDED(mutex_);
   uint32_t quarantined_granules() const ABSL_LOCKS_EXCLUDED(mutex_);
   uint32_t retiring_granules() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Released, but exported or registered before.

@@ -55,17 +55,20 @@ void Backing::KeepDomainsApart() {
 }
 
 absl::Status Backing::MakeOwn(VgRange range) {
-  if (!keeps_domains_apart_) return absl::OkStatus();
+  const bool is_exportable = options_.kind == GranuleKind::kExportable;
+  if (!keeps_domains_apart_ && !is_exportable) return absl::OkStatus();
   foreign_.clear();
   for (uint32_t i = 0; i < range.count; ++i) {
     const VgIndex vg = range.first + i;
     const GranuleRecord& record = books_->granule(books_->vg(vg).granule);
-    if (record.live_quanta == 0 && record.contents_of != options_.domain) {
+    if (record.live_quanta == 0 &&
+        (is_exportable || record.contents_of != options_.domain)) {
       foreign_.push_back(vg);
     }
   }
   if (foreign_.empty()) return absl::OkStatus();
-  absl::Status status = wait_for_freed_();
+  // Exportable memory is freed with a token: no work uses what is free.
+  absl::Status status = is_exportable ? absl::OkStatus() : wait_for_freed_();
   if (status.ok()) status = zero_(foreign_);
   if (!status.ok()) return status;
   for (const VgIndex vg : foreign_) {
@@ -197,7 +200,8 @@ void Backing::CommitHarvest(const Harvest& harvest) {
 }
 
 uint32_t Backing::available_granules() const {
-  return std::min(store_->cached_granules() + store_->free_budget_granules(),
+  return std::min(store_->cached_granules(options_.kind) +
+                      store_->free_budget_granules(),
                   quota_left()) +
          static_cast<uint32_t>(books_->empty_granules().size()) +
          empty_runs_.vg_count();

@@ -90,8 +90,9 @@ class Backing {
   // mapped now is the arena's own.
   void KeepDomainsApart();
   // Before something is placed on virtual granules with nothing live: zeroes
-  // those whose granules have had contents of other domains. After an error
-  // some may have been.
+  // those whose granules have had contents of other domains, and exportable
+  // ones always, as others will see all of them. After an error some may have
+  // been.
   absl::Status MakeOwn(VgRange range);
   uint64_t zeroed_granules() const { return zeroed_granules_; }
 

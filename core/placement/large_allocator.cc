@@ -438,6 +438,30 @@ GranuleId LargeAllocator::Park(BlockStart start) {
   return shared;
 }
 
+absl::Status LargeAllocator::Unmap(BlockStart start) {
+  const uint32_t index = books_->vg(start.vg).owner;
+  const VgRange range = blocks_[index].range;
+  std::vector<MappingChange> changes;
+  for (uint32_t i = 0; i < range.count; ++i) {
+    changes.push_back(MakeChange(range.first + i, GranuleId()));
+  }
+  // Not by way of the backing, which would wait for what else was freed.
+  const absl::Status status = backing_->mappings().Apply(changes);
+  if (!status.ok()) return status;
+  blocks_[index] = Block();
+  unused_blocks_.push_back(index);
+  for (uint32_t i = 0; i < range.count; ++i) {
+    const VgIndex vg = range.first + i;
+    const GranuleId granule = books_->vg(vg).granule;
+    books_->EmptyInterior(vg);
+    books_->Deactivate(vg);
+    books_->Detach(vg);
+    backing_->CacheIfUnmapped(granule);
+  }
+  backing_->address_space().Give(range);
+  return absl::OkStatus();
+}
+
 void LargeAllocator::RemoveParked(uint32_t position) {
   std::copy(parked_.begin() + position + 1, parked_.begin() + parked_count_,
             parked_.begin() + position);

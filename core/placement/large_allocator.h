@@ -53,6 +53,10 @@ class LargeAllocator {
   std::optional<BlockStart> TakeParked(uint64_t quanta,
                                        uint64_t alignment_quanta,
                                        uint64_t requested_bytes);
+  // Unmaps a block of whole granules that is live no more and gives up its
+  // place: its granules go back to the store. No work uses it. On failure it is
+  // as it was.
+  absl::Status Unmap(BlockStart start);
   bool has_parked() const { return parked_count_ > 0; }
   // Makes empty runs of all parked blocks, still mapped: before anybody looks
   // for free granules, and before live memory moves. Appends the granules that

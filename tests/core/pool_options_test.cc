@@ -70,6 +70,43 @@ TEST(PoolOptionsTest, AnAlignmentIsAPowerOfTwoUpToAGibibyte) {
   }
 }
 
+TEST(PoolOptionsTest, ClassesAndLifetimesAreThoseThereAre) {
+  AllocateOptions options;
+  for (const auto memory_class : {MemoryClass::kMovable, MemoryClass::kPinned,
+                                  MemoryClass::kExportable}) {
+    options.memory_class = memory_class;
+    FIRN_EXPECT_OK(options.Validate());
+  }
+  options.memory_class = static_cast<MemoryClass>(3);
+  EXPECT_THAT(options.Validate(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                           HasSubstr("memory_class: 3")));
+  options = AllocateOptions();
+  for (const auto lifetime :
+       {Lifetime::kUnknown, Lifetime::kShort, Lifetime::kLong}) {
+    options.lifetime = lifetime;
+    FIRN_EXPECT_OK(options.Validate());
+  }
+  options.lifetime = static_cast<Lifetime>(255);
+  EXPECT_THAT(options.Validate(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                           HasSubstr("lifetime: 255")));
+}
+
+TEST(PoolOptionsTest, MemoryIsExportedAsFileDescriptorsOrNotAtAll) {
+  PoolOptions options;
+  options.rdma_capable = true;
+  FIRN_EXPECT_OK(options.Validate());
+  options.export_type = ShareableHandleType::kPosixFileDescriptor;
+  FIRN_EXPECT_OK(options.Validate());
+  for (const int type : {2, 8, 9, -1}) {
+    options.export_type = static_cast<ShareableHandleType>(type);
+    EXPECT_THAT(
+        options.Validate(),
+        StatusIs(absl::StatusCode::kInvalidArgument,
+                 AllOf(HasSubstr(absl::StrCat("export_type: ", type, ";")),
+                       HasSubstr("kPosixFileDescriptor"))));
+  }
+}
+
 TEST(PoolOptionsTest, PeersAreNamedOnceAndInTheFieldThatFits) {
   CpuDriverOptions driver_options;
   driver_options.storage = CpuStorage::kGhost;
