@@ -63,7 +63,8 @@ std::unique_ptr<Arena> Pool::Impl::MakeArena(ArenaIndex index, ArenaKey key) {
   return arena;
 }
 
-absl::Status Pool::Impl::ChooseArena(const ArenaKey& key, Request* request) {
+absl::Status Pool::Impl::ChooseArena(Request* request) {
+  const ArenaKey& key = request->kind;
   const absl::Status open = domains_->CheckOpen(key.domain);
   if (!open.ok()) return open;
   for (const auto& arena : arenas_) {
@@ -75,6 +76,7 @@ absl::Status Pool::Impl::ChooseArena(const ArenaKey& key, Request* request) {
     if (!arena->is_vacant) continue;
     // What failed in the old one says nothing of the new one.
     ForgetFailures();
+    stats_.zeroed_bytes += GranulesToBytes(arena->backing.zeroed_granules());
     request->arena = arena->index();
     arena = MakeArena(request->arena, key);
     return absl::OkStatus();
@@ -95,6 +97,12 @@ uint32_t Pool::Impl::UsedGranules() const {
   return used;
 }
 
+uint32_t Pool::Impl::MappedGranules() const {
+  uint32_t mapped = 0;
+  for (const auto& arena : arenas_) mapped += arena->books.mapped_granules();
+  return mapped;
+}
+
 uint32_t Pool::Impl::ComputeBound() const {
   uint32_t bound = 0;
   for (const auto& arena : arenas_) {
@@ -106,8 +114,11 @@ uint32_t Pool::Impl::ComputeBound() const {
 }
 
 absl::Status Pool::Impl::RunCompactors(const CompactOptions& options,
-                                       ArenaIndex first,
+                                       const Request* wanted,
                                        CompactionReport* report) {
+  const ArenaIndex first = wanted == nullptr ? ArenaIndex{0} : wanted->arena;
+  // Where it is the domain's limit that is met, nothing else will help.
+  const bool is_limited = wanted != nullptr && IsLimitedByDomain(*wanted);
   const absl::Time start = absl::Now();
   report->granules_before = UsedGranules();
   absl::Status status;
@@ -123,7 +134,8 @@ absl::Status Pool::Impl::RunCompactors(const CompactOptions& options,
               Spend(options.max_moves, report->moves, &left.max_moves) &&
               Spend(options.wanted_granules, report->granules_recovered,
                     &left.wanted_granules);
-    if (!goes_on || !arena.may_move()) {
+    if (!goes_on || !arena.may_move() ||
+        (is_limited && arena.key.domain != wanted->kind.domain)) {
       report->lower_bound_granules += arena.books.used_granules();
       if (!arena.may_move()) {
         report->pinned_granules += arena.books.used_granules();
@@ -155,26 +167,33 @@ absl::StatusOr<uint32_t> Pool::Impl::UnmapEmpty(uint32_t most_granules) {
   return unmapped;
 }
 
+bool Pool::Impl::IsLimitedByDomain(const Request& request) const {
+  return arenas_[request.arena]->backing.quota_left() == 0;
+}
+
 absl::StatusOr<bool> Pool::Impl::ReclaimFromOthers(const Request& request) {
   if (arenas_.size() == 1) return false;
   const Arena& own = *arenas_[request.arena];
-  // Where it is the domain's limit that is met, nothing else will help.
-  const bool is_limited = own.backing.quota_left() == 0;
   const uint32_t wanted = GranulesFor(request);
   uint32_t unmapped = 0;
   bool has_other_kinds = false;
-  for (const auto& arena : arenas_) {
-    if (arena.get() == &own || unmapped >= wanted ||
-        (is_limited && arena->key.domain != own.key.domain)) {
-      continue;
+  // Those of its own domain first: they leave something of the domain's limit,
+  // where nothing else would help.
+  for (const bool in_domain : {true, false}) {
+    if (!in_domain && unmapped == 0 && IsLimitedByDomain(request)) break;
+    for (const auto& arena : arenas_) {
+      if (arena.get() == &own || unmapped >= wanted ||
+          (arena->key.domain == own.key.domain) != in_domain) {
+        continue;
+      }
+      has_other_kinds |= arena->backing.kind() != own.backing.kind();
+      const uint32_t before = arena->books.mapped_granules();
+      const absl::StatusOr<uint32_t> vgs =
+          arena->backing.UnmapEmpty(wanted - unmapped);
+      // Where it would have to wait, and may not, nothing has changed.
+      if (!vgs.ok() && may_wait_) return vgs.status();
+      unmapped += before - arena->books.mapped_granules();
     }
-    has_other_kinds |= arena->backing.kind() != own.backing.kind();
-    const uint32_t before = arena->books.mapped_granules();
-    const absl::StatusOr<uint32_t> vgs =
-        arena->backing.UnmapEmpty(wanted - unmapped);
-    // Where it would have to wait, and may not, nothing has changed.
-    if (!vgs.ok() && may_wait_) return vgs.status();
-    unmapped += before - arena->books.mapped_granules();
   }
   if (!has_other_kinds) return unmapped > 0;
   // Memory of another kind only makes room in the budget.
@@ -208,7 +227,9 @@ absl::Status Pool::Impl::ZeroGranules(absl::Span<const VgIndex> vgs) {
   }
   const ScopedRelaxedCapture relaxed(driver_);
   if (!relaxed.status().ok()) return relaxed.status();
-  return relocator_->Zero(vgs);
+  const absl::Status zeroed = relocator_->Zero(vgs);
+  if (!zeroed.ok()) zeroing_failed_ = true;
+  return zeroed;
 }
 
 absl::StatusOr<BlockStart> Pool::Impl::TryOtherLifetimes(
@@ -220,6 +241,7 @@ absl::StatusOr<BlockStart> Pool::Impl::TryOtherLifetimes(
       continue;
     }
     Request elsewhere = request;
+    elsewhere.kind = arena->key;
     elsewhere.arena = arena->index();
     const absl::StatusOr<BlockStart> start =
         TryPlace(elsewhere, Effort::kScattered);

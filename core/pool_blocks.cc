@@ -102,7 +102,7 @@ absl::StatusOr<void*> Pool::Impl::AllocateSlowly(
   request.alignment_quanta =
       std::max<uint64_t>(1, options.alignment_bytes / kQuantumBytes);
   request.tag = options.tag;
-  const ArenaKey arena_key = ArenaKeyOf(options);
+  request.kind = ArenaKeyOf(options);
 
   const bool is_inside = gate_.ThisThreadIsInside();
   const bool is_exportable = options.memory_class == MemoryClass::kExportable;
@@ -117,9 +117,10 @@ absl::StatusOr<void*> Pool::Impl::AllocateSlowly(
   {
     MutexLock lock(&mutex_);
     absl::Status known = tags_.Check(options.tag);
-    if (known.ok() && !(arena_key == ArenaKey())) {
-      known = ChooseArena(arena_key, &request);
+    if (known.ok() && !(request.kind == ArenaKey())) {
+      known = ChooseArena(&request);
     }
+    zeroing_failed_ = false;
     if (!known.ok()) return known;
     std::optional<ScopedRelaxedCapture> relaxed;  // in a capture
     failure = EnterCall(options.stream, is_inside, &relaxed);
@@ -141,7 +142,7 @@ absl::StatusOr<void*> Pool::Impl::AllocateSlowly(
     }
     if (failure.ok()) {
       if (const absl::Status* same = SameFailure(request, reach)) {
-        CountFailure(request.arena);
+        CountFailure(request.kind.domain);
         return *same;
       }
       const absl::StatusOr<BlockStart> start = AllocateLocked(request, reach);
@@ -152,7 +153,7 @@ absl::StatusOr<void*> Pool::Impl::AllocateSlowly(
       failure = start.status();
     }
     if (reach != Reach::kUntilMoving || !absl::IsResourceExhausted(failure)) {
-      CountFailure(request.arena);
+      CountFailure(request.kind.domain);
       RememberFailure(request, reach, failure);
       return relaxed.has_value() ? ExplainCapture(failure) : failure;
     }
@@ -160,7 +161,7 @@ absl::StatusOr<void*> Pool::Impl::AllocateSlowly(
   const absl::StatusOr<BlockStart> start = AllocateGated(request, failure);
   if (start.ok()) return ToPointer(AddressOf(*start));
   MutexLock lock(&mutex_);
-  CountFailure(request.arena);
+  CountFailure(request.kind.domain);
   return start.status();
 }
 

@@ -365,17 +365,19 @@ absl::Status Pool::Impl::StartKeeper() {
 uint32_t Pool::Impl::ReleaseIdle(uint32_t wanted_granules) {
   // Its own work goes first: who asks holds a lock of another pool.
   if (!mutex_.TryLock()) return 0;
-  if (graph_pools_.any_open()) {
-    mutex_.Unlock();
-    return 0;
+  uint32_t released = 0;
+  // A capture would be broken by it.
+  if (!graph_pools_.any_open()) {
+    may_wait_ = !LaunchGate::ThisThreadIsInsideAny();
+    ReleasePending(false).IgnoreError();
+    ReleaseParked(/*is_idle=*/false);
+    if (may_wait_ && has_parked_blocks()) ReleaseFreed().IgnoreError();
+    const uint32_t before = MappedGranules();
+    if (!UnmapEmpty(wanted_granules).ok()) IsolateLost();
+    released = before - MappedGranules();
   }
-  may_wait_ = !LaunchGate::ThisThreadIsInsideAny();
-  ReleasePending(false).IgnoreError();
-  ReleaseParked(/*is_idle=*/false);
-  const uint32_t unmapped = UnmapEmpty(wanted_granules).value_or(0);
-  IsolateLost();
   mutex_.Unlock();
-  return unmapped;
+  return released;
 }
 
 Pool::Impl::~Impl() {

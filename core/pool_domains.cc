@@ -46,14 +46,21 @@ absl::Status Pool::Impl::SetLimit(MemoryLimit limit) {
   if (!entered.ok()) return entered;
   limit_ = *granules;
   ForgetFailures();
-  store_.SetBudget(limit_.soft).IgnoreError();
+  SetGrowth(/*may_exceed_soft_limits=*/false);
   if (store_.held_granules() <= limit_.soft || !may_wait_) {
     return absl::OkStatus();
   }
   // What is idle beyond the limit goes at once.
-  const absl::Status freed = ReleaseFreed();
-  if (!freed.ok()) return freed;
-  return TrimTo(limit_.soft).status();
+  absl::Status status = ReleaseFreed();
+  if (status.ok()) status = TrimTo(limit_.soft).status();
+  if (!status.ok()) IsolateLost();
+  return status;
+}
+
+void Pool::Impl::SetGrowth(bool may_exceed_soft_limits) {
+  may_exceed_soft_limits_ = may_exceed_soft_limits;
+  store_.SetBudget(may_exceed_soft_limits ? limit_.hard : limit_.soft)
+      .IgnoreError();
 }
 
 absl::Status Pool::Impl::SetDomainLimit(DomainId domain, MemoryLimit limit) {
@@ -119,7 +126,7 @@ void Pool::Impl::ShrinkToSoftLimit() {
   // Unmapping would wait for the device: that is left to calls that do so.
   if (!has_unconfirmed_frees_) {
     DissolveParked();
-    UnmapEmpty(held - limit_.soft).IgnoreError();
+    if (!UnmapEmpty(held - limit_.soft).ok()) IsolateLost();
   }
   store_.ReleaseCached(limit_.soft).IgnoreError();
 }
@@ -153,7 +160,7 @@ void Pool::Impl::CollectClosedDomains() {
       if (arena->key.domain != id) continue;
       DissolveParked(arena.get());
       // It stays for another time where it cannot be unmapped now.
-      arena->backing.UnmapEmpty().IgnoreError();
+      if (!arena->backing.UnmapEmpty().ok()) IsolateLost();
       if (arena->books.mapped_granules() > 0 || arena->is_in_pass) {
         is_empty = false;
       }
@@ -162,7 +169,10 @@ void Pool::Impl::CollectClosedDomains() {
     for (const auto& arena : arenas_) {
       if (arena->key.domain == id) arena->is_vacant = true;
     }
-    domain_records_.erase(id);
+    const auto found = domain_records_.find(id);
+    forgotten_.allocations += found->second.stats.allocations;
+    forgotten_.failed_allocations += found->second.stats.failed_allocations;
+    domain_records_.erase(found);
     domains_->Forget(id);
   }
 }
@@ -183,9 +193,10 @@ void Pool::Impl::UncountDomainBlock(const Arena& arena, uint64_t bytes) {
   --found->second.stats.live_allocations;
 }
 
-void Pool::Impl::CountFailure(ArenaIndex arena) {
+void Pool::Impl::CountFailure(DomainId domain) {
   ++stats_.failed_allocations;
-  const auto found = domain_records_.find(arenas_[arena]->key.domain);
+  if (domain == DomainId::kDefault) return;
+  const auto found = domain_records_.find(domain);
   if (found != domain_records_.end()) {
     ++found->second.stats.failed_allocations;
   }
@@ -223,8 +234,10 @@ std::vector<DomainStats> Pool::Impl::GetDomainStats() const {
   in_none.live_bytes = LiveBytes();
   in_none.live_allocations =
       stats_.live_allocations + cached.allocations - cached.frees;
-  in_none.allocations = stats_.allocations + cached.allocations;
-  in_none.failed_allocations = stats_.failed_allocations;
+  in_none.allocations =
+      stats_.allocations + cached.allocations - forgotten_.allocations;
+  in_none.failed_allocations =
+      stats_.failed_allocations - forgotten_.failed_allocations;
   for (const auto& [id, record] : domain_records_) all.push_back(record.stats);
   std::sort(
       all.begin(), all.end(),

@@ -77,7 +77,7 @@ void Pool::Impl::RememberFailure(const Request& request, Reach reach,
                            store_.held_granules() >= limit_.hard) ||
                           arenas_[request.arena]->backing.quota_left() == 0;
   if (!absl::IsResourceExhausted(failure) || reach == Reach::kNoWaiting ||
-      !is_limited) {
+      !is_limited || zeroing_failed_) {
     return;
   }
   failures_.Add(AsFailed(request, reach), {Frees(), stats_.compaction_passes},

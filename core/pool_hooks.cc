@@ -87,11 +87,14 @@ void Pool::Impl::WithoutLock(Call call) {
   IsolateLost();
   const bool may_wait = may_wait_;
   const bool launches_are_drained = launches_are_drained_;
+  const bool may_exceed_soft_limits = may_exceed_soft_limits_;
   // Others know of their own work only.
   launches_are_drained_ = false;
+  SetGrowth(/*may_exceed_soft_limits=*/false);
   mutex_.Unlock();
   call();
   mutex_.Lock();
+  SetGrowth(may_exceed_soft_limits);
   may_wait_ = may_wait;
   launches_are_drained_ = launches_are_drained;
 }

@@ -29,11 +29,9 @@ absl::StatusOr<BlockStart> Pool::Impl::AllocateLocked(const Request& request,
   // Before moving is tried, a soft limit holds.
   if (absl::IsResourceExhausted(start.status()) &&
       reach != Reach::kUntilMoving && HasSoftLimit(request)) {
-    may_exceed_soft_limits_ = true;
-    store_.SetBudget(limit_.hard).IgnoreError();
+    SetGrowth(/*may_exceed_soft_limits=*/true);
     start = Place(request, reach);
-    store_.SetBudget(limit_.soft).IgnoreError();
-    may_exceed_soft_limits_ = false;
+    SetGrowth(/*may_exceed_soft_limits=*/false);
   }
   if (!start.ok()) {
     IsolateLost();
@@ -93,6 +91,10 @@ absl::StatusOr<BlockStart> Pool::Impl::TryPlace(const Request& request,
   const std::optional<BlockStart> again = TakeAgain(request);
   if (again.has_value()) return *again;
   Arena& arena = *arenas_[request.arena];
+  if (request.arena != 0 && !(!arena.is_vacant && arena.key == request.kind)) {
+    // Its owner has given it up meanwhile.
+    return domains_->CheckOpen(request.kind.domain);
+  }
   if (!domain_records_.empty()) SetQuota(&arena);
   if (IsSmall(request)) {
     return arena.windows.Allocate(
@@ -206,7 +208,7 @@ absl::Status Pool::Impl::MakeRoom(const Request& request) {
   options.wanted_granules =
       std::max<uint64_t>(GranulesFor(request) + 1, kLeastGranulesPerForcedPass);
   CompactionReport report;
-  const absl::Status status = CompactLocked(options, request.arena, &report);
+  const absl::Status status = CompactLocked(options, &request, &report);
   if (!status.ok()) return status;
   // What a hook wanted to stay it may let go next time.
   if (report.granules_recovered == 0 && report.vetoed_sources == 0) {
@@ -325,17 +327,17 @@ void Pool::Impl::CountPass(const absl::Status& status,
 }
 
 absl::Status Pool::Impl::CompactLocked(const CompactOptions& options,
-                                       ArenaIndex first,
+                                       const Request* wanted,
                                        CompactionReport* report) {
   if (options.dry_run) {
     ReleaseParked(/*is_idle=*/false);
-    return RunCompactors(options, first, report);
+    return RunCompactors(options, wanted, report);
   }
   const ScopedRelaxedCapture relaxed(driver_);
   if (!relaxed.status().ok()) return relaxed.status();
   const absl::Status idle = WaitUntilIdle();
   if (!idle.ok()) return idle;
-  const absl::Status status = RunCompactors(options, first, report);
+  const absl::Status status = RunCompactors(options, wanted, report);
   CountPass(status, *report);
   return status;
 }
@@ -381,7 +383,8 @@ absl::StatusOr<CompactionReport> Pool::Impl::Compact(
   may_wait_ = true;
   launches_are_drained_ = in_scopes && closure.has_value();
   CompactionReport report;
-  const absl::Status status = CompactLocked(options, /*first=*/0, &report);
+  const absl::Status status =
+      CompactLocked(options, /*wanted=*/nullptr, &report);
   launches_are_drained_ = false;
   if (!status.ok()) {
     IsolateLost();

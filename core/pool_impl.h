@@ -107,7 +107,8 @@ class Pool::Impl final : public Pool::AnyImpl {
     uint64_t bytes = 0;
     uint64_t quanta = 0;  // whole granules in an exportable arena
     uint64_t alignment_quanta = 1;
-    ArenaIndex arena = 0;
+    ArenaKey kind;
+    ArenaIndex arena = 0;    // of that kind, unless its domain is gone
     uint64_t stream_id = 0;  // 0: memory freed on its stream has no advantage
     Tag tag = Tag::kUntagged;
     std::optional<GraphOwner> graph_owner;
@@ -187,14 +188,19 @@ class Pool::Impl final : public Pool::AnyImpl {
   }
   // The arena of a request for blocks of this kind, made if there is none.
   // InvalidArgument: no such domain; ResourceExhausted: there are too many.
-  absl::Status ChooseArena(const ArenaKey& key, Request* request)
+  absl::Status ChooseArena(Request* request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint32_t UsedGranules() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint32_t MappedGranules() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Least number of granules for what is live now.
   uint32_t ComputeBound() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // A pass over all arenas, that of the index first.
-  absl::Status RunCompactors(const CompactOptions& options, ArenaIndex first,
-                             CompactionReport* report)
+  // A pass over all arenas, or those of the request's domain, that of the
+  // request first.
+  absl::Status RunCompactors(const CompactOptions& options,
+                             const Request* wanted, CompactionReport* report)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether its domain's limit leaves nothing.
+  bool IsLimitedByDomain(const Request& request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What other arenas hold for nothing becomes free for the request, as far as
   // it needs it. Whether anything did.
@@ -236,7 +242,7 @@ class Pool::Impl final : public Pool::AnyImpl {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void UncountDomainBlock(const Arena& arena, uint64_t bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void CountFailure(ArenaIndex arena) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountFailure(DomainId domain) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Which limit even an empty pool could not keep; empty if it could.
   absl::string_view LimitBelow(const Request& request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -245,6 +251,9 @@ class Pool::Impl final : public Pool::AnyImpl {
                : FindLimitBelow(request);
   }
   absl::string_view FindLimitBelow(const Request& request) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // From now on.
+  void SetGrowth(bool may_exceed_soft_limits)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Brings the quota of an arena in line with the limit of its domain.
   void SetQuota(Arena* arena) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -372,8 +381,9 @@ class Pool::Impl final : public Pool::AnyImpl {
   // No work uses what is about to move, and what was freed is released: waits
   // for the devices, unless launches are drained.
   absl::Status WaitUntilIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status CompactLocked(const CompactOptions& options, ArenaIndex first,
-                             CompactionReport* report)
+  // For the request, if there is one, as in RunCompactors.
+  absl::Status CompactLocked(const CompactOptions& options,
+                             const Request* wanted, CompactionReport* report)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountPass(const absl::Status& status, const CompactionReport& report)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -552,6 +562,10 @@ class Pool::Impl final : public Pool::AnyImpl {
   absl::flat_hash_map<DomainId, DomainRecord> domain_records_
       ABSL_GUARDED_BY(mutex_);
   GranuleLimit limit_ ABSL_GUARDED_BY(mutex_);
+  // Of domains of which nothing is left.
+  DomainStats forgotten_ ABSL_GUARDED_BY(mutex_);
+  // The driver has refused to zero memory during this call.
+  bool zeroing_failed_ ABSL_GUARDED_BY(mutex_) = false;
   // All that could be recovered has been.
   bool may_exceed_soft_limits_ ABSL_GUARDED_BY(mutex_) = false;
   GraphPools graph_pools_ ABSL_GUARDED_BY(mutex_);

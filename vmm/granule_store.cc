@@ -265,6 +265,16 @@ void GranuleStore::Quarantine(GranuleId granule) {
 
 // --- Figures ---
 
+void GranuleStore::SetContentsOf(GranuleId granule, uint32_t whose) {
+  MutexLock lock(&mutex_);
+  records_[granule].contents_of = whose;
+}
+
+uint32_t GranuleStore::contents_of(GranuleId granule) const {
+  MutexLock lock(&mutex_);
+  return records_[granule].contents_of;
+}
+
 PhysicalHandle GranuleStore::handle(GranuleId granule) const {
   MutexLock lock(&mutex_);
   return records_[granule].handle;

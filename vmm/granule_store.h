@@ -196,6 +196,11 @@ class GranuleStore final : private SharedBudget::Member {
 
   // --- Figures ---
 
+  // Whose contents the granule may have from now on, by a number of the
+  // owner's: 0, nobody's that is known, from when it is created.
+  void SetContentsOf(GranuleId granule, uint32_t whose)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  uint32_t contents_of(GranuleId granule) const ABSL_LOCKS_EXCLUDED(mutex_);
   PhysicalHandle handle(GranuleId granule) const ABSL_LOCKS_EXCLUDED(mutex_);
   GranuleKind kind(GranuleId granule) const ABSL_LOCKS_EXCLUDED(mutex_);
   uint64_t granule_bytes() const { return options_.granule_bytes; }

@@ -51,6 +51,7 @@ struct StoredGranule {
   GranuleState state = GranuleState::kReleased;
   GranuleState if_refused = GranuleState::kCached;  // by the driver: kReleasing
   GranuleSharing sharing = GranuleSharing::kPrivate;
+  uint32_t contents_of = 0;  // see GranuleStore::SetContentsOf
 };
 
 // The newest is in front, and `cached_since` never grows towards the back.

@@ -50,7 +50,7 @@ void Backing::KeepDomainsApart() {
   for (uint32_t i = 0; i < books_->granule_limit(); ++i) {
     const GranuleRecord& record = books_->granule(GranuleId(i));
     if (!books_->IsOwn(record) || record.mappings == 0) continue;
-    books_->SetContentsOf(GranuleId(i), options_.domain);
+    store_->SetContentsOf(GranuleId(i), options_.domain);
   }
 }
 
@@ -60,9 +60,9 @@ absl::Status Backing::MakeOwn(VgRange range) {
   foreign_.clear();
   for (uint32_t i = 0; i < range.count; ++i) {
     const VgIndex vg = range.first + i;
-    const GranuleRecord& record = books_->granule(books_->vg(vg).granule);
-    if (record.live_quanta == 0 &&
-        (is_exportable || record.contents_of != options_.domain)) {
+    const GranuleId granule = books_->vg(vg).granule;
+    if (books_->granule(granule).live_quanta == 0 &&
+        (is_exportable || store_->contents_of(granule) != options_.domain)) {
       foreign_.push_back(vg);
     }
   }
@@ -72,7 +72,7 @@ absl::Status Backing::MakeOwn(VgRange range) {
   if (status.ok()) status = zero_(foreign_);
   if (!status.ok()) return status;
   for (const VgIndex vg : foreign_) {
-    books_->SetContentsOf(books_->vg(vg).granule, options_.domain);
+    store_->SetContentsOf(books_->vg(vg).granule, options_.domain);
   }
   zeroed_granules_ += foreign_.size();
   return absl::OkStatus();

@@ -70,11 +70,6 @@ class GranuleBooks {
   void Move(VgIndex vg, GranuleId to, const OffsetInterval* extents,
             size_t extent_count);
 
-  // The granule may have contents of this domain from now on.
-  void SetContentsOf(GranuleId granule, uint32_t domain) {
-    granules_[granule.value()].contents_of = domain;
-  }
-
   // --- Roles ---
   // A spare takes up a window or an interior.
   void Activate(VgIndex vg, VgRole role, OffsetInterval window, uint32_t owner);

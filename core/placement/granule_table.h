@@ -46,9 +46,6 @@ struct GranuleRecord {
   uint16_t blocked_windows = 0;
   bool frozen = false;
   ArenaIndex arena = 0;  // whose it is, or was last
-  // Whose contents it may have: the serial number of a domain, 0 of nobody
-  // that is known. Outlives its mappings.
-  uint32_t contents_of = 0;
   uint32_t live_quanta = 0;
   uint32_t largest_gap_quanta = 0;
   uint32_t empty_position = 0;  // 1 + index among the empty ones; 0: not empty
