@@ -333,6 +333,7 @@ Pool::Impl::Impl(PoolOptions options, Parts parts)
       address_space_(std::move(parts.address_space)),
       mappings_(driver_, address_space_.get(), &store_,
                 std::move(parts.mappings)),
+      table_(address_space_->vg_count()),
       free_queue_(tracker_.get()) {}
 
 absl::Status Pool::Impl::CreateRelocator() {

@@ -213,7 +213,7 @@ absl::Status Pool::Impl::CheckInvariants() {
         " retiring and ", store_.quarantined_granules(), " quarantined"));
   }
   uint64_t mapped_vgs = 0;
-  for (uint32_t i = 0; i < books.vg_limit(); ++i) {
+  for (uint32_t i = 0; i < address_space_->vg_count(); ++i) {
     const VgRecord& vg = books.vg(VgIndex(i));
     if (vg.granule != mappings_.granule(VgIndex(i))) {
       return absl::InternalError(absl::StrCat(

@@ -79,7 +79,8 @@ absl::Status Pool::Impl::EnterCall(
 }
 
 bool Pool::Impl::MayNoteWait(StreamHandle stream) const {
-  if (streams_.are_many()) return true;  // for nothing
+  // Waits for nothing, or the default stream, which captures nothing.
+  if (streams_.are_many() || stream == nullptr) return true;
   const absl::StatusOr<bool> capturing = streams_.IsCapturing(stream);
   return capturing.ok() && !*capturing;
 }

@@ -181,7 +181,7 @@ class Pool::Impl final : public Pool::AnyImpl {
     return *arenas_.front();
   }
   const VgRecord& VgAt(VgIndex vg) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return table_.vg(vg);
+    return table_.vgs[vg.value()];
   }
   Arena& ArenaOf(VgIndex vg) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return *arenas_[VgAt(vg).arena];

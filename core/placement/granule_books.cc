@@ -41,14 +41,8 @@ GranuleBooks::GranuleBooks(uint32_t quanta_per_granule, uint32_t max_mappings,
     : quanta_per_granule_(quanta_per_granule),
       max_mappings_(std::min(max_mappings, kMostWindows)),
       arena_(arena),
-      table_(*table),
-      vgs_(table->vgs),
+      vgs_(table->vgs.data()),
       granules_(table->granules) {}
-
-VgRecord& GranuleBooks::MutableVg(VgIndex vg) {
-  if (vg.value() >= vgs_.size()) vgs_.resize(size_t{vg.value()} + 1);
-  return vgs_[vg.value()];
-}
 
 GranuleRecord& GranuleBooks::MutableGranule(GranuleId granule) {
   if (granule.value() >= granules_.size()) {
@@ -109,7 +103,7 @@ VgIndex GranuleBooks::SpareOf(GranuleId granule) const {
 // --- Mappings ---
 
 void GranuleBooks::Attach(VgIndex vg, GranuleId granule, bool of_large_run) {
-  VgRecord& record = MutableVg(vg);
+  VgRecord& record = vgs_[vg.value()];
   MutableGranule(granule).arena = arena_;
   assert(record.role == VgRole::kUnmapped);
   record = VgRecord();

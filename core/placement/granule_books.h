@@ -49,14 +49,13 @@ class GranuleBooks {
   uint32_t max_mappings() const { return max_mappings_; }
   ArenaIndex arena() const { return arena_; }
   // Of any arena.
-  const VgRecord& vg(VgIndex vg) const { return table_.vg(vg); }
+  const VgRecord& vg(VgIndex vg) const { return vgs_[vg.value()]; }
   const GranuleRecord& granule(GranuleId granule) const {
     return granules_[granule.value()];
   }
   bool IsOwn(const GranuleRecord& record) const {
     return record.arena == arena_;
   }
-  uint32_t vg_limit() const { return static_cast<uint32_t>(vgs_.size()); }
   uint32_t granule_limit() const {
     return static_cast<uint32_t>(granules_.size());
   }
@@ -138,7 +137,6 @@ class GranuleBooks {
   absl::Status CheckInvariants() const;
 
  private:
-  VgRecord& MutableVg(VgIndex vg);
   GranuleRecord& MutableGranule(GranuleId granule);
   void LinkVg(VgIndex vg);
   void UnlinkVg(VgIndex vg);
@@ -159,8 +157,7 @@ class GranuleBooks {
   const uint32_t quanta_per_granule_;
   const uint32_t max_mappings_;
   const ArenaIndex arena_;
-  const GranuleTable& table_;
-  std::vector<VgRecord>& vgs_;  // of the table
+  VgRecord* const vgs_;  // of the table
   std::vector<GranuleRecord>& granules_;
   GapIndex gaps_with_spare_;
   GapIndex gaps_without_spare_;

@@ -54,13 +54,12 @@ struct GranuleRecord {
 
 // Thread safety: none; guarded by its owner.
 struct GranuleTable {
-  const VgRecord& vg(VgIndex vg) const {
-    return vg.value() < vgs.size() ? vgs[vg.value()] : unmapped;
-  }
+  // For virtual granules below `vg_count`, and one behind them that nothing is
+  // ever mapped at: the neighbour of the last one.
+  explicit GranuleTable(uint32_t vg_count) : vgs(size_t{vg_count} + 1) {}
 
-  std::vector<VgRecord> vgs;            // by VG, as far as any was mapped
-  std::vector<GranuleRecord> granules;  // by id, likewise
-  const VgRecord unmapped;
+  std::vector<VgRecord> vgs;            // by VG; never grows
+  std::vector<GranuleRecord> granules;  // by id, as far as any was mapped
 };
 
 }  // namespace firn

@@ -435,7 +435,7 @@ class Harness {
 
   SmallRandom random_;
   State state_;
-  GranuleTable table_;
+  GranuleTable table_{1 << 16};
   GranuleBooks books_{kQuanta, kMaxMappings, &table_, /*arena=*/0};
 };
 

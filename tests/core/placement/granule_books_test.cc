@@ -48,7 +48,7 @@ class GranuleBooksTest : public ::testing::Test {
     EXPECT_EQ(gap.interval, interval);
   }
 
-  GranuleTable table_;
+  GranuleTable table_{1 << 16};
   GranuleBooks books_{kQuanta, kMaxMappings, &table_, /*arena=*/0};
   uint32_t next_vg_ = 0;
 };
@@ -359,7 +359,7 @@ TEST_F(GranuleBooksTest, WhatNoWindowTouchesIsUnreserved) {
 // Gaps of 2566 quanta that start one behind a multiple of 2048 hold no 520
 // quanta at such a multiple; the half of a granule does.
 TEST(GranuleBooksSearchTest, ManyGapsThatDoNotAlignDoNotHideOneThatFits) {
-  GranuleTable table;
+  GranuleTable table(1 << 16);
   GranuleBooks books(4096, kMaxMappings, &table, /*arena=*/0);
   uint32_t next_vg = 0;
   const auto window = [&books, &next_vg](uint32_t granule,

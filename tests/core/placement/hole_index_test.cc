@@ -130,7 +130,7 @@ TEST_F(HoleIndexTest, RandomSearchesAgreeWithAWalk) {
 // first quanta, at places that no alignment of more than 1 suits.
 TEST(HoleIndexOfBooksTest, NoHoleIsMeasuredAgainThatDidNotChange) {
   constexpr uint32_t kGranules = 1000;
-  GranuleTable table;
+  GranuleTable table(1 << 16);
   GranuleBooks books(64, 4, &table, /*arena=*/0);
   for (uint32_t i = 0; i < kGranules; ++i) {
     books.Attach(VgIndex(i), GranuleId(i), /*of_large_run=*/false);
