@@ -174,7 +174,11 @@ bool Pool::Impl::IsLimitedByDomain(const Request& request) const {
 absl::StatusOr<bool> Pool::Impl::ReclaimFromOthers(const Request& request) {
   if (arenas_.size() == 1) return false;
   const Arena& own = *arenas_[request.arena];
-  const uint32_t wanted = GranulesFor(request);
+  // What is held beyond a lowered budget has to go as well.
+  const uint32_t held = store_.held_granules();
+  const uint32_t budget = store_.budget_granules();
+  const uint32_t wanted =
+      GranulesFor(request) + (held > budget ? held - budget : 0);
   uint32_t unmapped = 0;
   bool has_other_kinds = false;
   // Those of its own domain first: they leave something of the domain's limit,
@@ -197,9 +201,9 @@ absl::StatusOr<bool> Pool::Impl::ReclaimFromOthers(const Request& request) {
   }
   if (!has_other_kinds) return unmapped > 0;
   // Memory of another kind only makes room in the budget.
-  const uint32_t budget = store_.budget_granules();
+  const uint32_t needed = GranulesFor(request);
   const absl::StatusOr<uint32_t> released =
-      store_.ReleaseCached(budget > wanted ? budget - wanted : 0);
+      store_.ReleaseCached(budget > needed ? budget - needed : 0);
   if (!released.ok()) return released.status();
   return unmapped > 0 || *released > 0;
 }

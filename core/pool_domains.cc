@@ -41,12 +41,12 @@ absl::Status Pool::Impl::SetLimit(MemoryLimit limit) {
   if (!granules.ok()) return granules.status();
   const bool is_inside = gate_.ThisThreadIsInside();
   MutexLock lock(&mutex_);
-  std::optional<ScopedRelaxedCapture> relaxed;  // in a capture
-  const absl::Status entered = EnterCall(nullptr, is_inside, &relaxed);
-  if (!entered.ok()) return entered;
   limit_ = *granules;
   ForgetFailures();
   SetGrowth(/*may_exceed_soft_limits=*/false);
+  std::optional<ScopedRelaxedCapture> relaxed;  // in a capture
+  const absl::Status entered = EnterCall(nullptr, is_inside, &relaxed);
+  if (!entered.ok()) return entered;
   if (store_.held_granules() <= limit_.soft || !may_wait_) {
     return absl::OkStatus();
   }
@@ -169,10 +169,7 @@ void Pool::Impl::CollectClosedDomains() {
     for (const auto& arena : arenas_) {
       if (arena->key.domain == id) arena->is_vacant = true;
     }
-    const auto found = domain_records_.find(id);
-    forgotten_.allocations += found->second.stats.allocations;
-    forgotten_.failed_allocations += found->second.stats.failed_allocations;
-    domain_records_.erase(found);
+    domain_records_.erase(id);
     domains_->Forget(id);
   }
 }
@@ -234,10 +231,8 @@ std::vector<DomainStats> Pool::Impl::GetDomainStats() const {
   in_none.live_bytes = LiveBytes();
   in_none.live_allocations =
       stats_.live_allocations + cached.allocations - cached.frees;
-  in_none.allocations =
-      stats_.allocations + cached.allocations - forgotten_.allocations;
-  in_none.failed_allocations =
-      stats_.failed_allocations - forgotten_.failed_allocations;
+  in_none.allocations = stats_.allocations + cached.allocations;
+  in_none.failed_allocations = stats_.failed_allocations;
   for (const auto& [id, record] : domain_records_) all.push_back(record.stats);
   std::sort(
       all.begin(), all.end(),

@@ -90,7 +90,8 @@ void Pool::Impl::RetireExported() {
   if (left.size() < retiring_blocks_.size()) ForgetFailures();
   retiring_blocks_ = std::move(left);
   // What retires, and nothing that is merely cached.
-  store_.ReleaseCached(std::numeric_limits<uint32_t>::max()).IgnoreError();
+  retired_granules_ +=
+      store_.ReleaseCached(std::numeric_limits<uint32_t>::max()).value_or(0);
 }
 
 absl::Status Pool::Impl::CheckShared() const {

@@ -399,6 +399,7 @@ absl::StatusOr<uint64_t> Pool::Impl::Trim(uint64_t keep_bytes) {
   std::optional<ScopedRelaxedCapture> relaxed;  // in a capture
   absl::Status status = EnterCall(nullptr, is_inside, &relaxed);
   if (!status.ok()) return status;
+  const uint64_t retired_before = retired_granules_;
   done_.clear();
   status = free_queue_.PollAll(&done_);
   ReleaseDone();
@@ -416,7 +417,7 @@ absl::StatusOr<uint64_t> Pool::Impl::Trim(uint64_t keep_bytes) {
     IsolateLost();
     return released.status();
   }
-  return GranulesToBytes(*released);
+  return GranulesToBytes(*released + retired_granules_ - retired_before);
 }
 
 void Pool::Impl::NotePeaks() {

@@ -547,6 +547,8 @@ class Pool::Impl final : public Pool::AnyImpl {
   std::vector<FreedBlock> freed_ ABSL_GUARDED_BY(mutex_);  // scratch
   // Exported or registered, freed, and no work uses them: for RetireExported.
   std::vector<BlockStart> retiring_blocks_ ABSL_GUARDED_BY(mutex_);
+  // Granules of such blocks released so far.
+  uint64_t retired_granules_ ABSL_GUARDED_BY(mutex_) = 0;
   // Frees seen when a pass last recovered nothing: another one is pointless
   // until something has been freed.
   uint64_t frees_at_empty_pass_ ABSL_GUARDED_BY(mutex_) = ~uint64_t{0};
@@ -562,8 +564,6 @@ class Pool::Impl final : public Pool::AnyImpl {
   absl::flat_hash_map<DomainId, DomainRecord> domain_records_
       ABSL_GUARDED_BY(mutex_);
   GranuleLimit limit_ ABSL_GUARDED_BY(mutex_);
-  // Of domains of which nothing is left.
-  DomainStats forgotten_ ABSL_GUARDED_BY(mutex_);
   // The driver has refused to zero memory during this call.
   bool zeroing_failed_ ABSL_GUARDED_BY(mutex_) = false;
   // All that could be recovered has been.

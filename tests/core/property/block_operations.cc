@@ -15,25 +15,48 @@ namespace {
 
 constexpr uint64_t kMaxAlignment = uint64_t{1} << 30;
 
-bool IsValid(const Allocate& request) {
+// As what the request must be refused before anything is tried; kOk: it must
+// not.
+absl::StatusCode RefusalOf(const Allocate& request, DomainId domain,
+                           State& state) {
   const uint64_t alignment = request.alignment_bytes;
-  return request.bytes > 0 && alignment > 0 &&
-         (alignment & (alignment - 1)) == 0 && alignment <= kMaxAlignment;
+  if (request.bytes == 0 || alignment == 0 ||
+      (alignment & (alignment - 1)) != 0 || alignment > kMaxAlignment) {
+    return absl::StatusCode::kInvalidArgument;
+  }
+  if (request.memory_class == MemoryClass::kExportable) {
+    if (!state.setting().exporting) return absl::StatusCode::kInvalidArgument;
+    if (state.is_inside()) return absl::StatusCode::kFailedPrecondition;
+  }
+  return state.domains().IsOpen(domain) ? absl::StatusCode::kOk
+                                        : absl::StatusCode::kInvalidArgument;
 }
 
 // Whether there is room that no live block keeps from being used: granules
 // that hold nothing, and addresses side by side. `stats` are of after the
 // refusal: what was freed has been waited for.
-bool MustFit(const Allocate& request, const State& state,
+bool MustFit(const Allocate& request, DomainId domain, State& state,
              const PoolStats& stats) {
   const uint64_t granule = stats.granule_bytes;
   if (request.bytes > stats.capacity_bytes ||
       request.alignment_bytes > granule) {
     return false;
   }
+  // Nothing is waited for; what was exported fills the device.
+  if (state.graphs().any_open() || state.has_export()) return false;
   const uint64_t wanted = (request.bytes + granule - 1) / granule;
-  if ((stats.capacity_bytes - stats.used_bytes) / granule < wanted) {
+  if (stats.used_bytes > stats.limit_bytes ||
+      (stats.limit_bytes - stats.used_bytes) / granule < wanted) {
     return false;
+  }
+  const uint64_t domain_limit = state.domains().HardLimitOf(domain);
+  if (domain_limit < stats.capacity_bytes) {
+    for (const DomainStats& each : state.pool().GetDomainStats()) {
+      if (each.id == domain &&
+          each.used_bytes + wanted * granule > domain_limit) {
+        return false;
+      }
+    }
   }
   const Setting& setting = state.setting();
   const uint64_t vgs =
@@ -84,6 +107,47 @@ uint64_t DrawAlignment(Choices& choices, const Setting& setting) {
   return choices.Below(5000);
 }
 
+absl::string_view NameOf(MemoryClass memory_class) {
+  switch (memory_class) {
+    case MemoryClass::kMovable:
+      return "MemoryClass::kMovable";
+    case MemoryClass::kPinned:
+      return "MemoryClass::kPinned";
+    case MemoryClass::kExportable:
+      return "MemoryClass::kExportable";
+  }
+  return "";
+}
+
+absl::string_view NameOf(Lifetime lifetime) {
+  switch (lifetime) {
+    case Lifetime::kUnknown:
+      return "Lifetime::kUnknown";
+    case Lifetime::kShort:
+      return "Lifetime::kShort";
+    case Lifetime::kLong:
+      return "Lifetime::kLong";
+  }
+  return "";
+}
+
+Allocate Allocate::Draw(Choices& choices, const Setting& setting) {
+  Allocate request;
+  request.bytes = DrawBytes(choices, setting);
+  request.alignment_bytes = DrawAlignment(choices, setting);
+  request.stream = choices.Index(DeviceWork::kMostStreams);
+  if (choices.OneIn(4)) request.tag = choices.Index(8);
+  if (choices.OneIn(2)) request.domain = choices.Index(8);
+  if (choices.OneIn(12)) request.memory_class = MemoryClass::kPinned;
+  if (choices.OneIn(setting.exporting ? 8 : 200)) {
+    request.memory_class = MemoryClass::kExportable;
+  }
+  if (choices.OneIn(8)) {
+    request.lifetime = static_cast<Lifetime>(choices.Below(3));
+  }
+  return request;
+}
+
 bool Allocate::TryPerform(State& state) const {
   Pool& pool = state.pool();
   const PoolStats before = pool.GetStats();
@@ -91,19 +155,25 @@ bool Allocate::TryPerform(State& state) const {
   options.alignment_bytes = alignment_bytes;
   options.stream = state.work().stream(stream);
   options.tag = state.tags().Pick(tag);
+  options.domain = state.domains().Pick(domain);
+  options.memory_class = memory_class;
+  options.lifetime = lifetime;
+  const absl::StatusCode refusal = RefusalOf(*this, options.domain, state);
+  const bool is_valid = refusal == absl::StatusCode::kOk;
   const absl::StatusOr<void*> ptr = pool.Allocate(bytes, options);
   if (ptr.ok()) {
-    state.Expect(IsValid(*this), "Allocate took arguments that it must refuse");
+    state.Expect(is_valid, "Allocate took arguments that it must refuse");
     state.Adopt(*ptr, bytes, options);
     return true;
   }
   const absl::Status& status = ptr.status();
-  if (!IsValid(*this)) {
-    state.Expect(absl::IsInvalidArgument(status), status.ToString());
+  if (!is_valid) {
+    state.Expect(status.code() == refusal, status.ToString());
     state.ExpectUnchanged("an invalid Allocate", before);
     return false;
   }
   state.shadow().CountFailedAllocation();
+  state.domains().CountFailedAllocation(options.domain);
   state.Expect(absl::IsResourceExhausted(status) || state.was_faulted() ||
                    state.IsOfGateInDoubt(status),
                status.ToString());
@@ -112,13 +182,22 @@ bool Allocate::TryPerform(State& state) const {
   const PoolStats after = pool.GetStats();
   // What was created in vain is kept if the driver does not take it back.
   const uint64_t kept = state.was_faulted() ? after.cached_bytes : 0;
-  state.Expect(after.used_bytes <= before.used_bytes &&
-                   after.held_bytes <= before.held_bytes + kept &&
-                   after.mapped_vgs <= before.mapped_vgs,
-               absl::StrCat("a failed Allocate took memory: ",
-                            Difference(before, after)));
-  if (!state.was_faulted() && !state.is_inside()) {
-    state.Expect(!MustFit(*this, state, after),
+  // What would have to be zeroed, and cannot be now, may stay mapped for later.
+  const bool is_left_unzeroed =
+      (state.is_inside() || state.graphs().any_open() || state.was_faulted()) &&
+      (state.domains().are_used() || memory_class == MemoryClass::kExportable);
+  state.Expect(
+      after.used_bytes <= before.used_bytes &&
+          (is_left_unzeroed || (after.held_bytes <= before.held_bytes + kept &&
+                                after.mapped_vgs <= before.mapped_vgs)),
+      absl::StrCat("a failed Allocate took memory: ",
+                   Difference(before, after)));
+  // What is held beyond a lowered limit, in another kind of granules, goes bit
+  // by bit.
+  const bool is_overdrawn =
+      state.setting().exporting && before.held_bytes > before.limit_bytes;
+  if (!state.was_faulted() && !state.is_inside() && !is_overdrawn) {
+    state.Expect(!MustFit(*this, options.domain, state, after),
                  absl::StrCat("Allocate failed, though there is room: ",
                               status.ToString(), "\n", after.ToString()));
   }

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
+#include "firn/core/pool_options.h"
 #include "tests/core/property/choices.h"
 #include "tests/core/property/setting.h"
 #include "tests/core/property/state.h"
@@ -22,6 +23,9 @@ uint64_t DrawAlignment(Choices& choices, const Setting& setting);
 // A number of a block or a stream: any.
 inline uint32_t DrawNumber(Choices& choices) { return choices.Index(65536); }
 
+absl::string_view NameOf(MemoryClass memory_class);
+absl::string_view NameOf(Lifetime lifetime);
+
 struct Allocate {
   static constexpr absl::string_view kName = "Allocate";
   static constexpr uint32_t kWeights[] = {600, 120, 300};
@@ -31,12 +35,12 @@ struct Allocate {
   uint32_t stream = 0;
   // 0: none.
   uint32_t tag = 0;
+  // 0: none.
+  uint32_t domain = 0;
+  MemoryClass memory_class = MemoryClass::kMovable;
+  Lifetime lifetime = Lifetime::kUnknown;
 
-  static Allocate Draw(Choices& choices, const Setting& setting) {
-    return {DrawBytes(choices, setting), DrawAlignment(choices, setting),
-            choices.Index(DeviceWork::kMostStreams),
-            choices.OneIn(4) ? choices.Index(8) : 0};
-  }
+  static Allocate Draw(Choices& choices, const Setting& setting);
   // Whether it succeeded.
   bool TryPerform(State& state) const;
   void Perform(State& state) const { TryPerform(state); }
@@ -46,6 +50,9 @@ struct Allocate {
     visit("alignment_bytes", alignment_bytes);
     visit("stream", stream);
     visit("tag", tag);
+    visit("domain", domain);
+    visit("memory_class", memory_class);
+    visit("lifetime", lifetime);
   }
 };
 
@@ -57,13 +64,19 @@ struct Exhaust {
   uint64_t bytes = 0;
   uint32_t stream = 0;
   uint32_t most = 0;
+  // 0: none.
+  uint32_t domain = 0;
 
   static Exhaust Draw(Choices& choices, const Setting& setting) {
     return {DrawBytes(choices, setting),
-            choices.Index(DeviceWork::kMostStreams), choices.Index(200)};
+            choices.Index(DeviceWork::kMostStreams), choices.Index(200),
+            choices.OneIn(2) ? choices.Index(8) : 0};
   }
   void Perform(State& state) const {
-    const Allocate one = {bytes, 512, stream, /*tag=*/0};
+    Allocate one;
+    one.bytes = bytes;
+    one.stream = stream;
+    one.domain = domain;
     for (uint32_t i = 0; i < most && one.TryPerform(state); ++i) {
     }
   }
@@ -72,6 +85,7 @@ struct Exhaust {
     visit("bytes", bytes);
     visit("stream", stream);
     visit("most", most);
+    visit("domain", domain);
   }
 };
 

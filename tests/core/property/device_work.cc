@@ -102,6 +102,14 @@ absl::Status DeviceWork::Check(const FilledBlock& block, StreamHandle stream) {
                   "LaunchKernel");
 }
 
+absl::Status DeviceWork::Look(const FilledBlock& block,
+                              std::function<void()> look, StreamHandle stream) {
+  return ToStatus(
+      driver_->LaunchKernel(stream, {RangeOf(block, /*writes=*/false)},
+                            std::move(look)),
+      "LaunchKernel");
+}
+
 absl::Status DeviceWork::CheckAndFill(const FilledBlock& block,
                                       uint64_t next_seed, StreamHandle stream) {
   FilledBlock next = block;

@@ -8,6 +8,7 @@
 #define FIRN_TESTS_CORE_PROPERTY_DEVICE_WORK_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,9 @@ class DeviceWork {
   absl::Status Fill(const FilledBlock& block, StreamHandle stream);
   // Compares the block with its pattern.
   absl::Status Check(const FilledBlock& block, StreamHandle stream);
+  // Calls `look` when the block may be read.
+  absl::Status Look(const FilledBlock& block, std::function<void()> look,
+                    StreamHandle stream);
   // Compares it, then fills it with the pattern of another seed.
   absl::Status CheckAndFill(const FilledBlock& block, uint64_t next_seed,
                             StreamHandle stream);

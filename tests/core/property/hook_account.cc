@@ -74,6 +74,9 @@ void HookAccount::CheckAnnounced(const Pool& pool, Blocks blocks) {
       continue;
     }
     if (pins_->IsPinned(block.ptr)) Fail("a pinned block is to move");
+    if (live->memory_class != MemoryClass::kMovable) {
+      Fail("a block is to move whose class does not");
+    }
     if (block.old_generation != live->generation ||
         block.new_generation != live->generation ||
         !IsGeneration(pool, block.ptr, live->generation)) {

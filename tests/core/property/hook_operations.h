@@ -21,7 +21,7 @@ namespace firn::testing::property {
 struct AddHook {
   enum class Meddling : uint8_t { kNone, kFree, kAllocate };
   static constexpr absl::string_view kName = "AddHook";
-  static constexpr uint32_t kWeights[] = {4, 4, 4};
+  static constexpr uint32_t kWeights[] = {6, 6, 6};
 
   // 0: none.
   uint32_t veto_every = 0;
@@ -31,7 +31,7 @@ struct AddHook {
   uint32_t block = 0;
 
   static AddHook Draw(Choices& choices, const Setting& setting) {
-    const uint32_t kind = choices.Index(8);
+    const uint32_t kind = choices.Index(4);
     return {choices.OneIn(2) ? 0 : static_cast<uint32_t>(choices.Between(1, 5)),
             kind < 2 ? static_cast<Meddling>(1 + kind) : Meddling::kNone,
             1 + choices.Below(setting.granule_bytes), DrawNumber(choices)};

@@ -20,6 +20,8 @@
 
 #include "tests/core/property/block_operations.h"
 #include "tests/core/property/choices.h"
+#include "tests/core/property/domain_operations.h"
+#include "tests/core/property/graph_operations.h"
 #include "tests/core/property/hook_operations.h"
 #include "tests/core/property/pool_operations.h"
 #include "tests/core/property/record_operations.h"
@@ -33,7 +35,9 @@ using Operation =
                  AskGeneration, Compact, Trim, PrintStats, Delay, Synchronize,
                  CreateStream, DestroyStream, OpenScope, CloseScope, FailCall,
                  RecordUse, ReleaseStream, TakePin, GiveUpPin, FreePinned,
-                 RegisterTag, AskUsage, AddHook, GiveUpHook>;
+                 RegisterTag, AskUsage, AddHook, GiveUpHook, CreateDomain,
+                 CloseDomain, SetDomainLimit, SetLimit, Export, BeginPool,
+                 EndPool, ReleasePool>;
 
 void Perform(const Operation& operation, State& state);
 std::string ToCode(const Operation& operation);

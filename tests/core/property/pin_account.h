@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,8 @@ class PinAccount : public Account {
   // The first reason for which the block is pinned; empty if it is not.
   std::string ReasonOf(const void* ptr) const;
 
+  void Added(const LiveBlock& block) override;
+  void Removed(const LiveBlock& block) override;
   absl::Status AfterOperation(const Pool& pool, const PoolStats& stats,
                               bool was_faulted) override;
   void LetGo() override { held_.clear(); }
@@ -44,6 +47,9 @@ class PinAccount : public Account {
     std::string reason;
   };
 
+  // Blocks of a class that does not move, by address, with their bytes.
+  std::map<void*, uint64_t> unmovable_;
+  bool had_unmovable_ = false;
   std::vector<Held> held_;  // in the order in which they were taken
 };
 

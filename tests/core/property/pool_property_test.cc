@@ -70,14 +70,14 @@ INSTANTIATE_TEST_SUITE_P(
 // What the drawn sequences are for does happen in them.
 TEST(PoolPropertyReachTest, SequencesGetEverywhere) {
   StepCounts counts;
-  const std::pair<CpuStorage, uint64_t> parts[] = {{CpuStorage::kReal, 1500},
-                                                   {CpuStorage::kGhost, 13000}};
+  const std::pair<CpuStorage, uint64_t> parts[] = {{CpuStorage::kReal, 3000},
+                                                   {CpuStorage::kGhost, 24000}};
   for (const auto& [storage, steps] : parts) {
     const std::string failure = RunDrawn(storage, CpuSync::kLazy, /*seed=*/100,
                                          steps, kCheckEvery, &counts);
     ASSERT_TRUE(failure.empty()) << failure;
   }
-  EXPECT_GE(counts.operations, 14500u);
+  EXPECT_GE(counts.operations, 27000u);
   EXPECT_GT(counts.allocations, counts.operations / 8);
   EXPECT_GT(counts.failed_allocations, counts.operations / 100);
   EXPECT_LT(counts.failed_allocations, counts.operations / 2);
@@ -89,6 +89,12 @@ TEST(PoolPropertyReachTest, SequencesGetEverywhere) {
   EXPECT_GT(counts.uses_recorded, counts.operations / 100);
   EXPECT_GT(counts.pinned_frees, 20u);
   EXPECT_GT(counts.tagged_allocations, counts.operations / 50);
+  EXPECT_GT(counts.domain_allocations, counts.operations / 40);
+  EXPECT_GT(counts.class_allocations, counts.operations / 100);
+  EXPECT_GT(counts.exports, 20u);
+  EXPECT_GT(counts.limited, counts.operations / 100);
+  EXPECT_GT(counts.graph_pool_bytes, counts.operations * 1024);
+  EXPECT_GT(counts.graph_reuses, 20u);
   EXPECT_GT(counts.moves_told, 25u);
   EXPECT_GT(counts.vetoes, 10u);
   EXPECT_GT(counts.meddled_passes, 5u);

@@ -22,6 +22,9 @@ PoolOptions Setting::Options() const {
   options.address_space_factor = address_space_factor;
   options.max_mapped_vgs = max_mapped_vgs;
   options.move_on_failure = move_on_failure;
+  if (exporting) {
+    options.export_type = ShareableHandleType::kPosixFileDescriptor;
+  }
   // However slow the machine is.
   options.max_wait = absl::Minutes(2);
   return options;
@@ -61,6 +64,7 @@ Setting DrawSetting(CpuStorage storage, CpuSync sync, Choices& choices) {
   setting.move_on_failure = choices.OneIn(2);
   setting.scoped = choices.OneIn(2);
   setting.settled = choices.OneIn(4);
+  setting.exporting = choices.OneIn(3);
   return setting;
 }
 

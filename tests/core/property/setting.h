@@ -29,6 +29,8 @@ struct Setting {
   bool scoped = false;
   // No work is in flight between operations: nothing depends on time.
   bool settled = false;
+  // Memory may be given to other processes.
+  bool exporting = false;
 
   uint64_t capacity_bytes() const { return granule_bytes * capacity_granules; }
   // A forced move relies on all work being in scopes once there was a scope.
@@ -49,6 +51,7 @@ struct Setting {
     visit("move_on_failure", move_on_failure);
     visit("scoped", scoped);
     visit("settled", settled);
+    visit("exporting", exporting);
   }
 };
 

@@ -131,6 +131,10 @@ absl::Status Shadow::CheckFigures(const PoolStats& stats) {
   at_most("used_bytes", stats.used_bytes, "held_bytes", stats.held_bytes);
   at_most("held_bytes", stats.held_bytes, "capacity_bytes",
           stats.capacity_bytes);
+  at_most("held_bytes less cached_bytes", stats.held_bytes - stats.cached_bytes,
+          "mapped bytes", stats.mapped_vgs * stats.granule_bytes);
+  at_most("exportable_bytes", stats.exportable_bytes, "held_bytes",
+          stats.held_bytes);
   at_most("cached_bytes", stats.cached_bytes, "held_bytes less used_bytes",
           stats.held_bytes - stats.used_bytes);
   at_most("live_vgs", stats.live_vgs, "mapped_vgs", stats.mapped_vgs);
@@ -159,6 +163,8 @@ absl::Status Shadow::CheckFigures(const PoolStats& stats) {
   grows("granules_recovered", last.granules_recovered,
         stats.granules_recovered);
   grows("bytes_copied", last.bytes_copied, stats.bytes_copied);
+  grows("possibly_held_elsewhere", last.possibly_held_elsewhere,
+        stats.possibly_held_elsewhere);
   grows("handles_created", last.handles_created, stats.handles_created);
   grows("handles_released", last.handles_released, stats.handles_released);
   grows("gate_closings", last.gate_closings, stats.gate_closings);

@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "firn/core/domain.h"
+#include "firn/core/pool_options.h"
 #include "firn/core/pool_stats.h"
 #include "firn/core/tags.h"
 #include "firn/vmm/driver_types.h"
@@ -27,6 +29,10 @@ struct LiveBlock {
   StreamHandle stream = nullptr;
   uint64_t generation = 0;
   Tag tag = Tag::kUntagged;
+  DomainId domain = DomainId::kDefault;
+  MemoryClass memory_class = MemoryClass::kMovable;
+  // Others may hold on to its granules.
+  bool is_exported = false;
 };
 
 // Counters of PoolStats that follow from the calls made.

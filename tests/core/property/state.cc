@@ -40,6 +40,12 @@ void StepCounts::Add(const StepCounts& other) {
   uses_recorded += other.uses_recorded;
   pinned_frees += other.pinned_frees;
   tagged_allocations += other.tagged_allocations;
+  domain_allocations += other.domain_allocations;
+  class_allocations += other.class_allocations;
+  exports += other.exports;
+  limited += other.limited;
+  graph_pool_bytes += other.graph_pool_bytes;
+  graph_reuses += other.graph_reuses;
   moves_told += other.moves_told;
   vetoes += other.vetoes;
   meddled_passes += other.meddled_passes;
@@ -50,12 +56,14 @@ void StepCounts::Add(const StepCounts& other) {
 
 State::State(const Setting& setting, const Wrap& wrap)
     : setting_(setting),
+      patterns_(setting.capacity_bytes()),
       cpu_(MakeDriver(setting, &failure_)),
       wrapped_(wrap ? wrap(cpu_.get()) : nullptr),
       ledger_(wrapped_ != nullptr ? wrapped_.get() : cpu_.get()),
       faults_(&ledger_),
       work_(cpu_.get(), &damage_),
-      hooks_(&shadow_, &pins_) {
+      hooks_(&shadow_, &pins_),
+      graphs_(&uses_) {
   if (!failure_.empty()) return;
   PoolOptions options = setting.Options();
   options.driver = std::shared_ptr<Driver>(&faults_, [](Driver*) {});
@@ -119,6 +127,9 @@ bool State::AddToShadow(void* ptr, uint64_t bytes,
   block.content.seed = shadow_.NextSeed();
   block.stream = options.stream;
   block.tag = options.tag;
+  block.domain = options.domain;
+  block.memory_class = options.memory_class;
+  patterns_.Set(block.content.seed, static_cast<uint32_t>(block.domain));
   const absl::StatusOr<uint64_t> generation = pool_->Generation(ptr);
   Expect(generation.status());
   if (!generation.ok()) return false;
@@ -128,6 +139,8 @@ bool State::AddToShadow(void* ptr, uint64_t bytes,
   if (!added.ok()) return false;
   for (Account* const account : accounts_) account->Added(block);
   if (block.tag != Tag::kUntagged) ++counts_.tagged_allocations;
+  if (block.domain != DomainId::kDefault) ++counts_.domain_allocations;
+  if (block.memory_class != MemoryClass::kMovable) ++counts_.class_allocations;
   return true;
 }
 
@@ -135,7 +148,29 @@ void State::Adopt(void* ptr, uint64_t bytes, const AllocateOptions& options) {
   if (!AddToShadow(ptr, bytes, options)) return;
   const std::unique_ptr<LaunchScope> scope =
       ScopeFor(options.stream, /*wanted=*/false);
-  Expect(work_.Fill(shadow_.Find(ptr)->content, options.stream));
+  const FilledBlock content = shadow_.Find(ptr)->content;
+  const bool is_zero = options.memory_class == MemoryClass::kExportable;
+  if (setting_.storage == CpuStorage::kReal &&
+      (domains_.are_used() || counts_.exports > 0 || is_zero)) {
+    const auto owner = static_cast<uint32_t>(options.domain);
+    Expect(work_.Look(
+        content,
+        [this, content, owner, is_zero] {
+          patterns_.CheckFresh(content, owner, is_zero);
+        },
+        options.stream));
+  }
+  Expect(work_.Fill(content, options.stream));
+}
+
+void State::NoteExport(LiveBlock* block) {
+  block->is_exported = true;
+  patterns_.Set(block->content.seed, PatternOwners::kNobody);
+  ++counts_.exports;
+}
+
+void State::KeepExport(ExportedBlock exported) {
+  exported_ = std::move(exported);
 }
 
 bool State::IsCovered(StreamHandle stream) const {
@@ -179,6 +214,9 @@ void State::Use(LiveBlock* block, StreamHandle stream, bool write,
   const uint64_t next_seed = shadow_.NextSeed();
   Expect(work_.CheckAndFill(block->content, next_seed, stream));
   block->content.seed = next_seed;
+  patterns_.Set(next_seed, block->is_exported
+                               ? PatternOwners::kNobody
+                               : static_cast<uint32_t>(block->domain));
 }
 
 void State::RecordUse(LiveBlock* block, StreamHandle stream, bool write,
@@ -310,12 +348,35 @@ void State::CheckGenerations(bool may_have_moved) {
       has_moved = true;
       Expect(!pins_.IsPinned(block.content.ptr),
              "I8: the generation of a pinned block grew");
+      Expect(block.memory_class == MemoryClass::kMovable,
+             "I8: the generation of a block grew whose class does not move");
       Expect(hooks_.empty(), "a block moved, and no hook was told");
     }
     block.generation = *now;
   }
   Expect(may_have_moved || !has_moved,
          "a generation grew, though nothing was moved");
+}
+
+void State::Count(const PoolStats& stats) {
+  ++counts_.operations;
+  counts_.moves_told = hooks_.moves_told();
+  counts_.vetoes = hooks_.vetoes();
+  counts_.allocations = stats.allocations;
+  counts_.failed_allocations = stats.failed_allocations;
+  counts_.refused_frees = stats.refused_frees;
+  counts_.passes = stats.compaction_passes;
+  counts_.granules_moved = stats.granules_moved;
+  counts_.handles_released = stats.handles_released;
+  counts_.scope_tokens = stats.scope_tokens;
+  counts_.graph_pool_bytes += stats.graph_pool_bytes;
+  counts_.graph_reuses = graphs_.reuses();
+  if (stats.limit_bytes < stats.capacity_bytes &&
+      stats.held_bytes >= stats.limit_bytes) {
+    ++counts_.limited;
+  }
+  if (stats.pending_free_bytes > 0) ++counts_.pending_seen;
+  if (stats.used_bytes == stats.capacity_bytes) ++counts_.exhausted_seen;
 }
 
 void State::AfterOperation(bool thorough) {
@@ -338,18 +399,7 @@ void State::AfterOperation(bool thorough) {
   for (Account* const account : accounts_) {
     Expect(account->AfterOperation(*pool_, stats, was_faulted_lately));
   }
-  ++counts_.operations;
-  counts_.moves_told = hooks_.moves_told();
-  counts_.vetoes = hooks_.vetoes();
-  counts_.allocations = stats.allocations;
-  counts_.failed_allocations = stats.failed_allocations;
-  counts_.refused_frees = stats.refused_frees;
-  counts_.passes = stats.compaction_passes;
-  counts_.granules_moved = stats.granules_moved;
-  counts_.handles_released = stats.handles_released;
-  counts_.scope_tokens = stats.scope_tokens;
-  if (stats.pending_free_bytes > 0) ++counts_.pending_seen;
-  if (stats.used_bytes == stats.capacity_bytes) ++counts_.exhausted_seen;
+  Count(stats);
   const PoolUsage usage = pool_->GetUsage();
   Expect(usage.live_bytes == stats.live_bytes &&
              usage.used_bytes == stats.used_bytes &&
@@ -366,10 +416,16 @@ void State::AfterOperation(bool thorough) {
     if (!is_fault_waiting) Expect(pool_->CheckInvariants());
     CheckGenerations(has_moved);
     CheckContents();
+    if (domains_.are_used() || counts_.class_allocations > 0) {
+      Expect(DomainAccount::CheckGranules(shadow_.blocks(),
+                                          setting_.granule_bytes, cpu_.get()));
+    }
   }
   if (!cpu_->loss().empty()) Fail("the device is lost");
   const std::string damage = damage_.text();
   if (!damage.empty()) Fail(damage);
+  const std::string leak = patterns_.text();
+  if (!leak.empty()) Fail(leak);
 }
 
 void State::Drain() {
@@ -377,6 +433,7 @@ void State::Drain() {
   faults_.Reset();
   scopes_.clear();
   for (Account* const account : accounts_) account->LetGo();
+  exported_.Close();
   while (!shadow_.blocks().empty() && failure_.empty()) {
     LiveBlock& last = shadow_.blocks().back();
     Free(&last, last.stream);

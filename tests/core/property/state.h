@@ -16,13 +16,18 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "firn/core/exported_block.h"
 #include "firn/core/launch_scope.h"
 #include "firn/core/pool.h"
 #include "firn/vmm/cpu/cpu_driver.h"
 #include "firn/vmm/faulting_driver.h"
 #include "tests/core/property/account.h"
 #include "tests/core/property/device_work.h"
+#include "tests/core/property/domain_account.h"
+#include "tests/core/property/graph_account.h"
 #include "tests/core/property/hook_account.h"
+#include "tests/core/property/limit_account.h"
+#include "tests/core/property/pattern_owners.h"
 #include "tests/core/property/pin_account.h"
 #include "tests/core/property/setting.h"
 #include "tests/core/property/shadow.h"
@@ -46,6 +51,12 @@ struct StepCounts {
   uint64_t uses_recorded = 0;
   uint64_t pinned_frees = 0;  // refused
   uint64_t tagged_allocations = 0;
+  uint64_t domain_allocations = 0;
+  uint64_t class_allocations = 0;  // of classes that do not move
+  uint64_t exports = 0;
+  uint64_t limited = 0;           // operations after which a limit was met
+  uint64_t graph_pool_bytes = 0;  // kept and live ones, after each operation
+  uint64_t graph_reuses = 0;
   uint64_t moves_told = 0;  // blocks that hooks were told have moved
   uint64_t vetoes = 0;
   uint64_t meddled_passes = 0;  // operations in which hooks changed something
@@ -74,6 +85,9 @@ class State {
   PinAccount& pins() { return pins_; }
   TagAccount& tags() { return tags_; }
   HookAccount& hooks() { return hooks_; }
+  DomainAccount& domains() { return domains_; }
+  LimitAccount& limits() { return limits_; }
+  GraphAccount& graphs() { return graphs_; }
   DeviceWork& work() { return work_; }
   // The block with this number, by its remainder; nullptr if none lives.
   LiveBlock* block(uint32_t number);
@@ -117,6 +131,11 @@ class State {
 
   // The same without any other work. Whether it was freed.
   bool FreeAsItIs(LiveBlock* block, StreamHandle stream);
+  // Nobody may see again what the block holds from now on.
+  void NoteExport(LiveBlock* block);
+  // Closes it when another one comes, or in the end.
+  void KeepExport(ExportedBlock exported);
+  bool has_export() const { return exported_.granule_count() > 0; }
   // Allocates a block and fills it without a scope: what a hook launches is
   // done when it returns.
   void AllocateInHook(uint64_t bytes);
@@ -159,6 +178,8 @@ class State {
   // nor the setting wants it.
   std::unique_ptr<LaunchScope> ScopeFor(StreamHandle stream, bool wanted);
   void CheckContents();
+  // Counts what the sequence has come to.
+  void Count(const PoolStats& stats);
   // Nothing has moved unless `may_have_moved`.
   void CheckGenerations(bool may_have_moved);
 
@@ -166,6 +187,7 @@ class State {
   std::string failure_;
   // Outlives the workers of the driver, as they write to it.
   DamageReport damage_;
+  PatternOwners patterns_;
   const std::unique_ptr<CpuDriver> cpu_;
   const std::unique_ptr<Driver> wrapped_;
   LedgerDriver ledger_;
@@ -178,7 +200,12 @@ class State {
   TagAccount tags_;
   UseAccount uses_;
   HookAccount hooks_;
-  const std::vector<Account*> accounts_ = {&pins_, &tags_, &uses_, &hooks_};
+  DomainAccount domains_;
+  LimitAccount limits_;
+  GraphAccount graphs_;
+  const std::vector<Account*> accounts_ = {&pins_,  &tags_,    &graphs_, &uses_,
+                                           &hooks_, &domains_, &limits_};
+  ExportedBlock exported_;
   bool is_gate_in_doubt_ = false;
   bool has_unscoped_work_ = false;
   bool is_fault_ordered_ = false;
