@@ -192,11 +192,7 @@ bool Allocate::TryPerform(State& state) const {
                                 after.mapped_vgs <= before.mapped_vgs)),
       absl::StrCat("a failed Allocate took memory: ",
                    Difference(before, after)));
-  // What is held beyond a lowered limit, in another kind of granules, goes bit
-  // by bit.
-  const bool is_overdrawn =
-      state.setting().exporting && before.held_bytes > before.limit_bytes;
-  if (!state.was_faulted() && !state.is_inside() && !is_overdrawn) {
+  if (!state.was_faulted() && !state.is_inside()) {
     state.Expect(!MustFit(*this, options.domain, state, after),
                  absl::StrCat("Allocate failed, though there is room: ",
                               status.ToString(), "\n", after.ToString()));

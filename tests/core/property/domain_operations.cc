@@ -121,10 +121,7 @@ void SetLimit::Perform(State& state) const {
     return state.ExpectUnchanged("a refused SetLimit", before);
   }
   const PoolStats after = state.pool().GetStats();
-  // A call that fails at once has not set it.
-  const bool is_set = status.ok() || after.limit_bytes != before.limit_bytes ||
-                      after.soft_limit_bytes != before.soft_limit_bytes;
-  if (is_set) state.limits().Set(limit, before);
+  state.limits().Set(limit, before);
   state.Expect(status.ok() || state.was_faulted(),
                absl::StrCat("SetLimit: ", status.ToString()));
   state.Expect(after.used_bytes <= before.used_bytes &&

@@ -156,13 +156,7 @@ void Trim::Perform(State& state) const {
                  absl::StrCat("Trim: ", released.status().ToString()));
     return;
   }
-  // What was exported goes whenever its work is done.
-  const uint64_t retired_bytes =
-      (after.possibly_held_elsewhere - before.possibly_held_elsewhere) *
-      after.granule_bytes;
-  const uint64_t released_bytes = before.held_bytes - after.held_bytes;
-  state.Expect(*released <= released_bytes &&
-                   *released + retired_bytes >= released_bytes,
+  state.Expect(*released == before.held_bytes - after.held_bytes,
                "Trim: the result is not what was released");
   state.Expect(after.held_bytes <= std::max(keep_bytes, after.used_bytes) ||
                    state.was_faulted(),

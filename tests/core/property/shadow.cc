@@ -163,6 +163,7 @@ absl::Status Shadow::CheckFigures(const PoolStats& stats) {
   grows("granules_recovered", last.granules_recovered,
         stats.granules_recovered);
   grows("bytes_copied", last.bytes_copied, stats.bytes_copied);
+  grows("zeroed_bytes", last.zeroed_bytes, stats.zeroed_bytes);
   grows("possibly_held_elsewhere", last.possibly_held_elsewhere,
         stats.possibly_held_elsewhere);
   grows("handles_created", last.handles_created, stats.handles_created);
