@@ -76,7 +76,9 @@ class Pool {
 
   // `bytes` of device memory, from 1 byte up to the capacity. Contents are
   // undefined. InvalidArgument: 0 bytes or a bad alignment; ResourceExhausted:
-  // no room, with the figures that show it. A failed call changes nothing.
+  // no room, with the figures that show it. A failed call changes nothing,
+  // but that memory which was to be zeroed, and could not be, may stay with the
+  // pool: mapped, and idle.
   // Inside a LaunchScope of the calling thread it neither moves anything nor
   // waits for freed memory, whatever the options say; and FailedPrecondition if
   // it is asked for kExportable memory, which is zeroed and waited for.
