@@ -51,7 +51,7 @@ class DomainRegressionTest : public DomainScene {
     }
   }
 
-  const Domain none_;
+  const Domain none_{};
 };
 
 TEST_P(DomainRegressionTest, ANewHandleUnderAnOldIdIsZeroed) {

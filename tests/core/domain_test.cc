@@ -51,7 +51,7 @@ std::set<PhysicalHandle> Common(const std::set<PhysicalHandle>& a,
 TEST_P(DomainTest, BlocksOfDifferentDomainsShareNoGranule) {
   const Domain a = MustCreate("a");
   const Domain b = MustCreate("b");
-  const Domain none;
+  const Domain none{};
   std::vector<std::vector<FilledBlock>> blocks(3);
   // Small, medium and large ones with remainders that like to share.
   for (const uint64_t bytes : {uint64_t{512}, uint64_t{3000}, kGranule / 2,
@@ -115,7 +115,7 @@ TEST_P(DomainTest, MemoryThatComesFromAnotherDomainIsZeroed) {
   const Domain a = MustCreate("a");
   const Domain b = MustCreate("b");
   const Domain c = MustCreate("c");
-  const Domain none;
+  const Domain none{};
   // None of them twice: what was its own may still be.
   const Domain* const owners[] = {&none, &a, &b, &c};
   for (size_t turn = 0; turn < std::size(owners); ++turn) {
@@ -145,7 +145,7 @@ TEST_P(DomainTest, WhatADomainHadIsNotZeroedForItself) {
 }
 
 TEST_P(DomainTest, WithoutDomainsNothingIsZeroed) {
-  const Domain none;
+  const Domain none{};
   for (const uint64_t bytes : {uint64_t{700}, 3 * kGranule, kGranule / 2}) {
     FreeAll(FillUp(none, bytes));
   }
@@ -154,7 +154,7 @@ TEST_P(DomainTest, WithoutDomainsNothingIsZeroed) {
 
 TEST_P(DomainTest, BlocksThatThreadsKeepReadyStayWithTheirDomain) {
   const Domain a = MustCreate("a");
-  const Domain none;
+  const Domain none{};
   std::set<void*> parked;
   for (int i = 0; i < 200; ++i) {
     FIRN_ASSERT_OK_AND_ASSIGN(void* const ptr, pool().Allocate(4096));
@@ -173,7 +173,7 @@ TEST_P(DomainTest, BlocksThatThreadsKeepReadyStayWithTheirDomain) {
 
 TEST_P(DomainTest, InsideAScopeMemoryIsNotZeroedButRefused) {
   const Domain a = MustCreate("a");
-  const Domain none;
+  const Domain none{};
   FreeAll(FillUp(none, kGranule));
   {
     const LaunchScope scope(pool(), nullptr);
@@ -197,7 +197,7 @@ TEST_P(DomainTest, AClosedDomainTakesNothingMoreAndItsBlocksStayValid) {
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("domain: 1 has been given up")));
   EXPECT_TRUE(StatsOf(id).is_closed);
-  const Domain none;
+  const Domain none{};
   std::vector<FilledBlock> others = FillUp(none, kGranule);
   for (const FilledBlock& block : others) Fill(block);
   EXPECT_EQ(CountDamaged(blocks), 0u);
@@ -296,7 +296,7 @@ TEST_P(DomainTest, ThereAreOnlySoMany) {
 
 TEST_P(DomainTest, TheFiguresOfAllDomainsAddUp) {
   const Domain a = MustCreate("a");
-  const Domain none;
+  const Domain none{};
   std::vector<FilledBlock> in_a = FillUp(a, 5000, 7);
   const std::vector<FilledBlock> in_none = FillUp(none, 3 * kGranule, 2);
   FIRN_EXPECT_OK(pool().Free(in_a.back().ptr));

@@ -65,7 +65,7 @@ class LimitsTest : public DomainScene {
     return kept;
   }
 
-  const Domain none_;
+  const Domain none_{};
 };
 
 // --- The pool's ---
