@@ -58,7 +58,7 @@ class Domain {
   friend class Pool;
   Domain(std::shared_ptr<DomainBooks> books, DomainId id);
 
-  std::shared_ptr<DomainBooks> books_;
+  std::shared_ptr<DomainBooks> books_ = nullptr;
   DomainId id_ = DomainId::kDefault;
 };
 

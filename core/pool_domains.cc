@@ -82,6 +82,9 @@ absl::Status Pool::Impl::SetDomainLimit(DomainId domain, MemoryLimit limit) {
 void Pool::Impl::ForgetFailures() {
   failures_.Clear();
   frees_at_empty_pass_ = ~uint64_t{0};
+  for (auto& [id, record] : domain_records_) {
+    record.frees_at_empty_pass = ~uint64_t{0};
+  }
   frees_at_failed_hole_ = ~uint64_t{0};
 }
 

@@ -155,7 +155,7 @@ absl::StatusOr<BlockStart> Pool::Impl::ClimbLadder(const Request& request,
   }
   if (reach == Reach::kUntilMoving) return failure;
   // 4. Move live memory together, where that is allowed.
-  if (reach == Reach::kLiveMemory && frees_at_empty_pass_ != Frees()) {
+  if (reach == Reach::kLiveMemory && FreesAtEmptyPass(request) != Frees()) {
     const absl::Status status = MakeRoom(request);
     if (!status.ok()) return status;
     // What became empty may be others'.
@@ -208,13 +208,25 @@ absl::Status Pool::Impl::MakeRoom(const Request& request) {
   options.wanted_granules =
       std::max<uint64_t>(GranulesFor(request) + 1, kLeastGranulesPerForcedPass);
   CompactionReport report;
+  const bool is_limited = IsLimitedByDomain(request);
   const absl::Status status = CompactLocked(options, &request, &report);
   if (!status.ok()) return status;
+  // A hook may have given up the domain, and with it what is on record of it.
+  if (is_limited && !domain_records_.contains(request.kind.domain)) {
+    return absl::OkStatus();
+  }
   // What a hook wanted to stay it may let go next time.
   if (report.granules_recovered == 0 && report.vetoed_sources == 0) {
-    frees_at_empty_pass_ = Frees();
+    FreesAtEmptyPass(request) = Frees();
   }
   return absl::OkStatus();
+}
+
+uint64_t& Pool::Impl::FreesAtEmptyPass(const Request& request) {
+  const auto found = domain_records_.find(request.kind.domain);
+  return found != domain_records_.end() && IsLimitedByDomain(request)
+             ? found->second.frees_at_empty_pass
+             : frees_at_empty_pass_;
 }
 
 bool Pool::Impl::HoleWasInVain(const Request& request) {
@@ -227,7 +239,8 @@ bool Pool::Impl::HoleWasInVain(const Request& request) {
 
 bool Pool::Impl::MayMovingHelp(const Request& request) {
   if (!LimitBelow(request).empty()) return false;
-  return frees_at_empty_pass_ != Frees() ||
+  if (!domain_records_.empty()) SetQuota(arenas_[request.arena].get());
+  return FreesAtEmptyPass(request) != Frees() ||
          (IsSmall(request) && !HoleWasInVain(request));
 }
 

@@ -226,6 +226,8 @@ class Pool::Impl final : public Pool::AnyImpl {
   struct DomainRecord {
     DomainStats stats;  // what arenas know is added when asked for
     GranuleLimit limit;
+    // As Impl::frees_at_empty_pass_, of passes over this domain alone.
+    uint64_t frees_at_empty_pass = ~uint64_t{0};
   };
   absl::StatusOr<GranuleLimit> ToGranules(MemoryLimit limit) const;
   // Another limit may let pass what failed before.
@@ -349,6 +351,10 @@ class Pool::Impl final : public Pool::AnyImpl {
     return request.quanta < quanta_per_granule_ &&
            request.alignment_quanta <= quanta_per_granule_;
   }
+  // When a pass for such a request last recovered nothing: one over its domain
+  // alone, where that is at its limit.
+  uint64_t& FreesAtEmptyPass(const Request& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether passes might recover anything for it: something was freed since
   // they last did not.
   bool MayMovingHelp(const Request& request)

@@ -133,6 +133,26 @@ TEST_P(DomainRegressionTest, AHookThatAllocatesTakesNoLeaveFromItsPass) {
   EXPECT_GT(calls, 0);
 }
 
+TEST_P(DomainRegressionTest, APassInVainOverADomainAtItsLimitStopsNoOther) {
+  MakePool(16, /*move_on_failure=*/true);
+  MemoryLimit limit;
+  limit.hard_bytes = 2 * kGranule;
+  const Domain a = MustCreate("a", limit);
+  EXPECT_EQ(FillUp(a, kGranule / 2).size(), 4u);
+  // Fragments in all the rest.
+  Fragment(14 * 4);
+  EXPECT_FALSE(AllocateIn(a, kGranule / 2).ok());
+  const uint64_t passes = pool().GetStats().compaction_passes;
+  EXPECT_GT(passes, 0u);
+  EXPECT_EQ(pool().GetStats().granules_moved, 0u);
+  // Nor is it made again and again.
+  EXPECT_FALSE(AllocateIn(a, kGranule / 2).ok());
+  EXPECT_FALSE(AllocateIn(a, kGranule).ok());
+  EXPECT_LE(pool().GetStats().compaction_passes, passes + 1);
+  FIRN_EXPECT_OK(AllocateIn(none_, 4 * kGranule).status());
+  EXPECT_GT(pool().GetStats().granules_moved, 0u);
+}
+
 TEST_P(DomainRegressionTest, AFailedZeroingIsNotRemembered) {
   const Domain a = MustCreate("a");
   FreeAll(FillUp(none_, kGranule));
