@@ -13,8 +13,7 @@
 
 namespace firn {
 
-absl::StatusOr<Pool::Impl::GranuleLimit> Pool::Impl::ToGranules(
-    MemoryLimit limit) const {
+absl::StatusOr<GranuleLimit> Pool::Impl::ToGranules(MemoryLimit limit) const {
   const absl::Status valid = limit.Validate(options_.capacity_bytes);
   if (!valid.ok()) return valid;
   GranuleLimit granules;

@@ -26,6 +26,7 @@
 #include "firn/core/arena.h"
 #include "firn/core/block_caches.h"
 #include "firn/core/domain_books.h"
+#include "firn/core/domain_record.h"
 #include "firn/core/failure_memory.h"
 #include "firn/core/free_queue.h"
 #include "firn/core/graph_pools.h"
@@ -219,16 +220,6 @@ class Pool::Impl final : public Pool::AnyImpl {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // --- Domains (core/pool_domains.cc) ---
-  struct GranuleLimit {
-    uint32_t hard = std::numeric_limits<uint32_t>::max();
-    uint32_t soft = std::numeric_limits<uint32_t>::max();  // at most hard
-  };
-  struct DomainRecord {
-    DomainStats stats;  // what arenas know is added when asked for
-    GranuleLimit limit;
-    // As Impl::frees_at_empty_pass_, of passes over this domain alone.
-    uint64_t frees_at_empty_pass = ~uint64_t{0};
-  };
   absl::StatusOr<GranuleLimit> ToGranules(MemoryLimit limit) const;
   // Another limit may let pass what failed before.
   void ForgetFailures() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
