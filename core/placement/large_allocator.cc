@@ -4,7 +4,9 @@
 #include "firn/core/placement/large_allocator.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "absl/numeric/bits.h"
 #include "absl/strings/str_cat.h"
 
 namespace firn {
@@ -44,8 +46,10 @@ LargeAllocator::Shape LargeAllocator::ShapeOf(uint64_t quanta,
                                               uint64_t alignment_quanta) const {
   const uint32_t per_granule = books_->quanta_per_granule();
   Shape shape;
-  shape.interiors = static_cast<uint32_t>(quanta / per_granule);
-  shape.remainder_quanta = static_cast<uint32_t>(quanta % per_granule);
+  // A power of two: a division would be a tenth of taking a parked block.
+  shape.interiors =
+      static_cast<uint32_t>(quanta >> absl::countr_zero(per_granule));
+  shape.remainder_quanta = static_cast<uint32_t>(quanta & (per_granule - 1));
   if (shape.remainder_quanta > per_granule - per_granule / kLeastSlackDivisor) {
     ++shape.interiors;
     shape.remainder_quanta = 0;
@@ -410,9 +414,7 @@ VgRange LargeAllocator::RangeOf(VgIndex vg) const {
 }
 
 uint64_t LargeAllocator::SetPending(BlockStart start) {
-  const uint64_t bytes = RequestedBytes(start);
-  if (bytes > 0) blocks_[books_->vg(start.vg).owner].requested_bytes = 0;
-  return bytes;
+  return std::exchange(blocks_[books_->vg(start.vg).owner].requested_bytes, 0);
 }
 
 void LargeAllocator::SetLive(BlockStart start, uint64_t requested_bytes) {

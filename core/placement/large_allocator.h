@@ -40,8 +40,8 @@ class LargeAllocator {
   // The requested bytes of the live block that starts at `start`, whose
   // virtual granule belongs to a large block; 0 if none starts there.
   uint64_t RequestedBytes(BlockStart start) const;
-  // Such a block is live no more, but keeps its place until it is parked: its
-  // requested bytes, 0 if no live block starts there.
+  // The live block that starts at `start`, as RequestedBytes has found, is live
+  // no more, but keeps its place until it is parked: its requested bytes.
   uint64_t SetPending(BlockStart start);
   // The block is live again: its free has failed.
   void SetLive(BlockStart start, uint64_t requested_bytes);
