@@ -72,13 +72,15 @@ absl::Status Pool::Impl::Free(void* ptr, StreamHandle stream) {
 }
 
 bool Pool::Impl::FreeToCache(DevicePtr address, StreamHandle stream) {
-  const uint64_t stream_id = ReadyStreamId(stream);
-  if (stream_id == 0 || !MayBeBlock(address)) return false;
+  // Looked up first: the cell arrives while the rest is done.
+  if (!MayBeBlock(address)) return false;
   const BlockStart start = StartOf(address);
   const SlotDirectory::Slot slot = slots_.Find(start.vg, start.offset_quanta);
   if (slot.cell == nullptr || slot.size_class == size_classes_.count()) {
     return false;
   }
+  const uint64_t stream_id = ReadyStreamId(stream);
+  if (stream_id == 0) return false;
   // The default stream captures nothing.
   if (stream != nullptr && !streams_.RefuseCapturing(stream).ok()) return false;
   CachedBlock block;

@@ -3,17 +3,7 @@
 
 #include "firn/core/placement/slot_directory.h"
 
-#include "absl/numeric/bits.h"
-
 namespace firn {
-namespace {
-
-int CapacityLog2(uint32_t slots) {
-  return static_cast<int>(absl::bit_width(slots - 1));
-}
-
-}  // namespace
-
 SlotDirectory::SlotDirectory(uint32_t vg_count,
                              absl::Span<const uint32_t> slot_quanta)
     : entries_(vg_count) {
@@ -29,15 +19,8 @@ SlotDirectory::SlotDirectory(uint32_t vg_count,
 }
 
 SlotDirectory::Cells SlotDirectory::Open(VgIndex vg, const SlotGrid& grid) {
-  const int log2 = CapacityLog2(grid.slots);
-  std::vector<SlotCell*>& unused = unused_cells_[static_cast<size_t>(log2)];
-  if (unused.empty()) {
-    all_cells_.push_back(std::make_unique<SlotCell[]>(size_t{1} << log2));
-    unused.push_back(all_cells_.back().get());
-  }
   Cells cells;
-  cells.first = unused.back();
-  unused.pop_back();
+  cells.first = cells_.Take(grid.slots);
   last_epoch_ = (last_epoch_ + 1) & ((uint32_t{1} << kEpochBits) - 1);
   cells.epoch = last_epoch_;
   SlotGrid with_epoch = grid;
@@ -54,8 +37,7 @@ void SlotDirectory::Close(VgIndex vg) {
   Entry& entry = entries_[vg.value()];
   const SlotGrid grid = Unpack(entry.grid.load(std::memory_order_relaxed));
   entry.grid.store(0, std::memory_order_relaxed);
-  unused_cells_[static_cast<size_t>(CapacityLog2(grid.slots))].push_back(
-      entry.cells.load(std::memory_order_relaxed));
+  cells_.Return(entry.cells.load(std::memory_order_relaxed), grid.slots);
 }
 
 }  // namespace firn

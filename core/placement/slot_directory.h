@@ -7,14 +7,13 @@
 #ifndef FIRN_CORE_PLACEMENT_SLOT_DIRECTORY_H_
 #define FIRN_CORE_PLACEMENT_SLOT_DIRECTORY_H_
 
-#include <array>
 #include <atomic>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <vector>
 
 #include "absl/types/span.h"
+#include "firn/core/placement/cell_store.h"
 #include "firn/vmm/units.h"
 
 namespace firn {
@@ -37,7 +36,6 @@ struct SlotContents {
 };
 
 inline constexpr int kEpochBits = 22;
-using SlotCell = std::atomic<uint64_t>;
 constexpr uint64_t PackSlot(const SlotContents& contents) {
   return contents.requested_bytes << 27 | uint64_t{contents.epoch} << 4 |
          static_cast<uint64_t>(contents.state);
@@ -117,6 +115,8 @@ class SlotDirectory {
       return slot;
     }
     slot.cell = &cells[index];
+    // It is changed next, if anything: among many it is far away.
+    __builtin_prefetch(slot.cell, /*rw=*/1);
     slot.size_class = grid.size_class;
     slot.epoch = grid.epoch;
     return slot;
@@ -165,11 +165,8 @@ class SlotDirectory {
 
   std::vector<Entry> entries_;     // by VG
   std::vector<Divisor> divisors_;  // by size class
-  // Cells live as long as the directory, as an address may be looked up while
-  // its window goes; they are used again for as many slots, rounded up to a
-  // power of two.
-  std::vector<std::unique_ptr<SlotCell[]>> all_cells_;
-  std::array<std::vector<SlotCell*>, kSlotsBits> unused_cells_;
+  // An address may be looked up while its window goes.
+  CellStore cells_;
   uint32_t last_epoch_ = 0;
 };
 
