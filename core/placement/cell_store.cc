@@ -29,7 +29,7 @@ size_t Log2Of(uint32_t cells) {
 }  // namespace
 
 void CellStore::Delete::operator()(SlotCell* cells) const {
-  ::operator delete(cells, bytes, AlignmentOf(bytes));
+  ::operator delete(cells, AlignmentOf(bytes));
 }
 
 SlotCell* CellStore::Take(uint32_t cells) {
