@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "firn/compaction/packing_bound.h"
+
 namespace firn {
 
 LowerBounds ComputeLowerBounds(const Snapshot& snapshot) {
@@ -23,8 +25,22 @@ LowerBounds ComputeLowerBounds(const Snapshot& snapshot) {
       --change[extent.hi];
     }
   }
+  // By weight: what may be moved, each alone, and what is pinned on a granule.
+  std::vector<uint32_t> weights(snapshot.quanta_per_granule + 1, 0);
   for (const SnapshotGranule& granule : snapshot.granules) {
-    if (snapshot.IsPinned(granule)) ++bounds.by_pins;
+    bool is_pinned = false;
+    uint32_t pinned_quanta = 0;
+    for (const SnapshotVg& vg : snapshot.VgsOf(granule)) {
+      if (vg.is_pinned) {
+        is_pinned = true;
+        pinned_quanta += vg.live_quanta;
+      } else {
+        ++weights[vg.live_quanta];
+      }
+    }
+    if (!is_pinned) continue;
+    ++bounds.by_pins;
+    ++weights[pinned_quanta];
   }
   int32_t depth = 0;
   int32_t deepest = 0;
@@ -36,10 +52,12 @@ LowerBounds ComputeLowerBounds(const Snapshot& snapshot) {
       static_cast<uint32_t>((live_quanta + snapshot.quanta_per_granule - 1) /
                             snapshot.quanta_per_granule);
   bounds.by_depth = static_cast<uint32_t>(deepest);
+  bounds.by_packing = PackingBound(weights);
   bounds.by_bytes += snapshot.full_granules;
   bounds.by_depth += snapshot.full_granules;
   bounds.by_large += snapshot.full_granules;
   bounds.by_pins += snapshot.full_granules;
+  bounds.by_packing += snapshot.full_granules;
   return bounds;
 }
 

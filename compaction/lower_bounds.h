@@ -26,13 +26,18 @@ struct LowerBounds {
   // the other bounds pinned virtual granules count like all others, as moving
   // less never needs fewer granules.
   uint32_t by_pins = 0;
+  // What any packing of their live quanta into granules needs (PackingBound):
+  // never below `by_bytes` and `by_large`. All that is pinned on one granule
+  // counts as one, as it stays together.
+  uint32_t by_packing = 0;
 
   uint32_t max() const {
-    return std::max({by_bytes, by_depth, by_large, by_pins});
+    return std::max({by_bytes, by_depth, by_large, by_pins, by_packing});
   }
 };
 
-// Linear in the snapshot and in the quanta of a granule.
+// Linear in the snapshot and in the quanta of a granule. SufficientGranules
+// (interval_packing.h) is an upper bound of the same number.
 LowerBounds ComputeLowerBounds(const Snapshot& snapshot);
 
 }  // namespace firn

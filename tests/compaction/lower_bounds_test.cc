@@ -22,6 +22,7 @@ TEST(LowerBoundsTest, NothingLiveNeedsNoGranule) {
   EXPECT_EQ(bounds.by_bytes, 0u);
   EXPECT_EQ(bounds.by_depth, 0u);
   EXPECT_EQ(bounds.by_large, 0u);
+  EXPECT_EQ(bounds.by_packing, 0u);
   EXPECT_EQ(bounds.max(), 0u);
 }
 
@@ -32,6 +33,7 @@ TEST(LowerBoundsTest, FullGranulesCountInEveryBound) {
   EXPECT_EQ(bounds.by_depth, 3u);
   EXPECT_EQ(bounds.by_large, 3u);
   EXPECT_EQ(bounds.by_pins, 3u);
+  EXPECT_EQ(bounds.by_packing, 3u);
 }
 
 TEST(LowerBoundsTest, BytesRoundUpToGranules) {
@@ -92,6 +94,8 @@ TEST(LowerBoundsTest, MaxIsTheLargestOfThem) {
   EXPECT_EQ(bounds.max(), 7u);
   bounds.by_pins = 8;
   EXPECT_EQ(bounds.max(), 8u);
+  bounds.by_packing = 9;
+  EXPECT_EQ(bounds.max(), 9u);
 }
 
 TEST(LowerBoundsTest, EachGranuleWithSomethingPinnedStays) {
@@ -107,6 +111,39 @@ TEST(LowerBoundsTest, EachGranuleWithSomethingPinnedStays) {
   builder.Pin(4).Pin(5);  // both on one granule
   EXPECT_EQ(ComputeLowerBounds(builder.Build()).by_pins, 2u);
   EXPECT_EQ(ComputeLowerBounds(builder.FullGranules(3).Build()).by_pins, 5u);
+}
+
+// Disjoint thirds and a little: three would be more than a granule.
+TEST(LowerBoundsTest, PackingSeesThatNoThreeOfOverAThirdFit) {
+  SnapshotBuilder builder(64);
+  for (uint32_t lo : {0u, 22u, 42u}) {
+    builder.Granule({{Extent(lo, lo + 22)}}).Granule({{Extent(lo, lo + 22)}});
+  }
+  const LowerBounds bounds = ComputeLowerBounds(builder.Build());
+  EXPECT_EQ(bounds.by_bytes, 3u);
+  EXPECT_EQ(bounds.by_large, 0u);
+  EXPECT_EQ(bounds.by_packing, 3u);
+  builder.Granule({{Extent(0, 22)}});
+  EXPECT_EQ(ComputeLowerBounds(builder.Build()).by_bytes, 3u);
+  EXPECT_EQ(ComputeLowerBounds(builder.Build()).by_packing, 4u);
+}
+
+TEST(LowerBoundsTest, WhatIsPinnedOnOneGranuleIsPackedAsOne) {
+  SnapshotBuilder builder(64);
+  builder.Granule({{Extent(0, 17)}, {Extent(20, 37)}})
+      .Granule({{Extent(0, 17)}, {Extent(20, 37)}})
+      .FullGranules(1);
+  EXPECT_EQ(ComputeLowerBounds(builder.Build()).by_packing, 3u);
+  builder.Pin(0).Pin(1);
+  EXPECT_EQ(ComputeLowerBounds(builder.Build()).by_packing, 3u);
+  // Three of 17 would have gone with each other, but 34 goes with none of 34.
+  SnapshotBuilder thirds(64);
+  thirds.Granule({{Extent(0, 17)}, {Extent(17, 34)}})
+      .Granule({{Extent(0, 17)}, {Extent(34, 51)}})
+      .Granule({{Extent(34, 51)}, {Extent(17, 34)}});
+  EXPECT_EQ(ComputeLowerBounds(thirds.Build()).by_packing, 2u);
+  for (size_t vg = 0; vg < 6; ++vg) thirds.Pin(vg);
+  EXPECT_EQ(ComputeLowerBounds(thirds.Build()).by_packing, 3u);
 }
 
 TEST(LowerBoundsTest, NoBoundExceedsTheExactLeast) {
@@ -125,6 +162,9 @@ TEST(LowerBoundsTest, NoBoundExceedsTheExactLeast) {
     ASSERT_LE(bounds.by_depth, least) << seed;
     ASSERT_LE(bounds.by_large, least) << seed;
     ASSERT_LE(bounds.by_pins, least) << seed;
+    ASSERT_LE(bounds.by_packing, least) << seed;
+    ASSERT_GE(bounds.by_packing, bounds.by_bytes) << seed;
+    ASSERT_GE(bounds.by_packing, bounds.by_large) << seed;
     if (bounds.max() == least) ++exact_hits;
   }
   // Bounds of nothing would pass the above.
