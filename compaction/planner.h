@@ -16,6 +16,22 @@
 
 namespace firn {
 
+// What moving costs and what it gains, in microseconds of the driver's time:
+// granules are emptied only where that gains more than it costs. Waiting for
+// the device apart, a remap takes twenty times as long as the copy of a whole
+// granule.
+struct PlanCosts {
+  // What one more empty granule is worth. The default: whatever can be emptied
+  // is.
+  double freed_granule_us = std::numeric_limits<double>::infinity();
+  // Of each virtual granule moved (unmap, map, and its part of set-access), of
+  // each run of them that one call gives access to, and of the copy of as many
+  // bytes as fill a granule: the published figures for an A100.
+  double moved_vg_us = 43.5;
+  double moved_run_us = 20;
+  double copied_granule_us = 3;
+};
+
 struct PlanLimits {
   // Most quanta copied, most virtual granules moved.
   uint64_t max_quanta = std::numeric_limits<uint64_t>::max();
@@ -27,6 +43,11 @@ struct PlanLimits {
   uint32_t max_mappings_per_granule = 48;
   // Failed sources in a row after which the search ends.
   uint32_t max_failures_in_row = std::numeric_limits<uint32_t>::max();
+  // Neighbours in address space that live on one source go to one host if that
+  // has at most so many quanta less than the one that would be chosen. 0: each
+  // goes its own way, which frees most.
+  uint32_t neighbour_tolerance_quanta = 0;
+  PlanCosts costs;
 };
 
 // One virtual granule (an index into Snapshot::vgs) leaves `from` for `to`
@@ -44,6 +65,10 @@ struct Plan {
   // Granules left without a live byte.
   uint32_t emptied_granules = 0;
   uint64_t copied_quanta = 0;
+  // By PlanLimits::costs.
+  double cost_us = 0;
+  // Granules that would have cost more than they are worth.
+  uint32_t unprofitable_sources = 0;
   // Sources of which some virtual granule fitted nowhere.
   uint32_t rejected_sources = 0;
   // Granules with something pinned: never sources.
@@ -57,6 +82,12 @@ struct Plan {
 // whose virtual granules do not all fit is left alone. Hosts are never emptier
 // than the source; but for granules with something pinned, which stay in any
 // case: they are no sources, and the first choice as hosts of all the others.
+//
+// Neighbours in address space that live on one source may be kept together,
+// where that makes no granule a host that is none yet: on one that is about as
+// full and can take all of a run in, else beside a neighbour that has moved.
+// What a granule costs to empty is known beforehand; one that costs more than
+// PlanCosts says it is worth is passed over.
 //
 // With windows that are aligned equal stripes this frees m granules with the
 // fewest bytes copied, for every m; in general it is a greedy colouring.

@@ -6,8 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
-#include <optional>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "firn/compaction/planner.h"
 #include "firn/compaction/snapshot.h"
 #include "gtest/gtest.h"
+#include "tests/compaction/slow_planner.h"
 #include "tests/support/exact_colouring.h"
 #include "tests/support/small_random.h"
 #include "tests/support/snapshot_builder.h"
@@ -22,17 +22,6 @@
 
 namespace firn::testing {
 namespace {
-
-// Marks the extents of a virtual granule; false where one was marked before.
-bool Mark(const Snapshot& snapshot, uint32_t vg, std::vector<bool>* live) {
-  for (const OffsetInterval& extent : snapshot.ExtentsOf(snapshot.vgs[vg])) {
-    for (uint32_t i = extent.lo; i < extent.hi; ++i) {
-      if ((*live)[i]) return false;
-      (*live)[i] = true;
-    }
-  }
-  return true;
-}
 
 // Each virtual granule's granule after the plan.
 std::vector<uint32_t> Homes(const Snapshot& snapshot, const Plan& plan) {
@@ -122,77 +111,6 @@ bool SameMoves(const Plan& a, const Plan& b) {
                     });
 }
 
-// The rules of the planner, followed one quantum at a time.
-class SlowPlanner {
- public:
-  explicit SlowPlanner(const Snapshot& snapshot) : snapshot_(snapshot) {
-    live_.assign(snapshot.granules.size(),
-                 std::vector<bool>(snapshot.quanta_per_granule, false));
-    took_in_.assign(snapshot.granules.size(), false);
-    order_.resize(snapshot.granules.size());
-    std::iota(order_.begin(), order_.end(), 0u);
-    std::stable_sort(order_.begin(), order_.end(),
-                     [&snapshot](uint32_t a, uint32_t b) {
-                       const SnapshotGranule& x = snapshot.granules[a];
-                       const SnapshotGranule& y = snapshot.granules[b];
-                       return snapshot.IsPinned(x) != snapshot.IsPinned(y)
-                                  ? snapshot.IsPinned(x)
-                                  : x.live_quanta > y.live_quanta;
-                     });
-    for (uint32_t g = 0; g < snapshot.granules.size(); ++g) {
-      for (const uint32_t vg : VgsOf(g)) Mark(snapshot, vg, &live_[g]);
-    }
-  }
-
-  Plan Run() {
-    Plan plan;
-    for (size_t rank = order_.size(); rank-- > 0;) {
-      if (took_in_[order_[rank]]) continue;
-      if (snapshot_.IsPinned(snapshot_.granules[order_[rank]])) continue;
-      const std::optional<std::vector<PlannedMove>> moves = Evacuate(rank);
-      if (!moves.has_value()) continue;
-      plan.moves.insert(plan.moves.end(), moves->begin(), moves->end());
-    }
-    return plan;
-  }
-
- private:
-  std::vector<uint32_t> VgsOf(uint32_t g) const {
-    std::vector<uint32_t> vgs(snapshot_.granules[g].vg_count);
-    std::iota(vgs.begin(), vgs.end(), snapshot_.granules[g].first_vg);
-    std::stable_sort(vgs.begin(), vgs.end(), [this](uint32_t a, uint32_t b) {
-      return snapshot_.vgs[a].live_quanta > snapshot_.vgs[b].live_quanta;
-    });
-    return vgs;
-  }
-
-  std::optional<std::vector<PlannedMove>> Evacuate(size_t rank) {
-    std::vector<std::vector<bool>> live = live_;
-    std::vector<bool> took_in = took_in_;
-    std::vector<PlannedMove> moves;
-    for (const uint32_t vg : VgsOf(order_[rank])) {
-      bool placed = false;
-      for (size_t host = 0; host < rank && !placed; ++host) {
-        std::vector<bool> with_vg = live[order_[host]];
-        if (!Mark(snapshot_, vg, &with_vg)) continue;
-        live[order_[host]] = with_vg;
-        took_in[order_[host]] = true;
-        moves.push_back({vg, order_[rank], order_[host]});
-        placed = true;
-      }
-      if (!placed) return std::nullopt;
-    }
-    live_ = live;
-    took_in_ = took_in;
-    return moves;
-  }
-
-  const Snapshot& snapshot_;
-  std::vector<uint32_t> order_;  // pinned first, of either fullest first
-  std::vector<std::vector<bool>> live_;
-  std::vector<bool> took_in_;
-};
-
 std::vector<RandomSnapshotShape> Shapes() {
   std::vector<RandomSnapshotShape> shapes(5);
   shapes[1].quanta_per_granule = 4096;  // 64 quanta to a bit of the coarse mask
@@ -234,16 +152,53 @@ TEST(PlannerPropertyTest, EveryPlanIsSoundAndTheSameEachTime) {
   EXPECT_GT(emptied, 6 * kSeeds) << "hardly anything was planned";
 }
 
+// Gaps between the addresses of virtual granules, at random: none, few or
+// nothing but gaps.
+void SpreadAddresses(uint64_t seed, Snapshot* snapshot) {
+  SmallRandom random(seed);
+  uint32_t address = 0;
+  for (SnapshotVg& vg : snapshot->vgs) {
+    if (seed % 3 == 1 && random.OneIn(3)) ++address;
+    if (seed % 3 == 2) ++address;
+    vg.vg = VgIndex(address++);
+  }
+}
+
 TEST(PlannerPropertyTest, ThePlanIsTheOneOfTheRules) {
   for (const RandomSnapshotShape& shape : Shapes()) {
     for (uint64_t seed = 0; seed < kSeeds; ++seed) {
-      const Snapshot snapshot = RandomSnapshot(seed, shape);
+      Snapshot snapshot = RandomSnapshot(seed, shape);
+      SpreadAddresses(seed, &snapshot);
       PlanLimits limits;
       limits.max_mappings_per_granule = 1000;
-      ASSERT_TRUE(
-          SameMoves(MakePlan(snapshot, limits), SlowPlanner(snapshot).Run()))
-          << "seed " << seed << " of " << shape.quanta_per_granule;
+      for (const uint32_t tolerance_quanta :
+           {0u, 1u, shape.quanta_per_granule / 16}) {
+        limits.neighbour_tolerance_quanta = tolerance_quanta;
+        const Plan plan = MakePlan(snapshot, limits);
+        ExpectGoodPlan(snapshot, limits, plan);
+        ASSERT_TRUE(
+            SameMoves(plan, SlowPlanner(snapshot, tolerance_quanta).Run()))
+            << "seed " << seed << " of " << shape.quanta_per_granule
+            << ", tolerance " << tolerance_quanta;
+      }
     }
+  }
+}
+
+// More than are searched at a time.
+TEST(PlannerPropertyTest, ThePlanForManyGranulesIsTheOneOfTheRules) {
+  RandomSnapshotShape shape;
+  shape.quanta_per_granule = 64;
+  shape.slots = 16;
+  shape.granules = 700;
+  Snapshot snapshot = RandomSnapshot(1, shape);
+  PlanLimits limits;
+  limits.max_mappings_per_granule = 1000;
+  for (const uint32_t tolerance_quanta : {0u, 8u}) {
+    limits.neighbour_tolerance_quanta = tolerance_quanta;
+    const Plan plan = MakePlan(snapshot, limits);
+    EXPECT_TRUE(SameMoves(plan, SlowPlanner(snapshot, tolerance_quanta).Run()));
+    EXPECT_GT(plan.emptied_granules, 100u);
   }
 }
 
@@ -271,6 +226,26 @@ TEST(PlannerPropertyTest, PlansUnderLimitsAreSoundPrefixesOfTheWhole) {
       }
     }
   }
+}
+
+TEST(PlannerPropertyTest, OnlySourcesWorthTheirCostAreEmptied) {
+  uint32_t skipped = 0;
+  for (const RandomSnapshotShape& shape : Shapes()) {
+    for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+      SCOPED_TRACE(seed);
+      const Snapshot snapshot = RandomSnapshot(seed, shape);
+      PlanLimits limits;
+      limits.costs.freed_granule_us = 130;  // as much as two moves or so
+      const Plan plan = MakePlan(snapshot, limits);
+      ExpectGoodPlan(snapshot, limits, plan);
+      EXPECT_LE(plan.cost_us, 130.0 * plan.emptied_granules);
+      std::map<uint32_t, uint32_t> moves_from;
+      for (const PlannedMove& move : plan.moves) ++moves_from[move.from];
+      for (const auto& [from, moves] : moves_from) EXPECT_LE(moves, 2u) << from;
+      skipped += plan.unprofitable_sources;
+    }
+  }
+  EXPECT_GT(skipped, kSeeds);
 }
 
 TEST(PlannerPropertyTest, TheMappingLimitHoldsForEveryHost) {

@@ -358,5 +358,137 @@ TEST(PlannerLimitsTest, ASuccessStartsTheCountOfFailuresAnew) {
   EXPECT_EQ(plan.rejected_sources, 2u);
 }
 
+// --- Costs ---
+
+PlanLimits WithCosts(double freed_granule_us) {
+  PlanLimits limits;
+  limits.costs.freed_granule_us = freed_granule_us;
+  limits.costs.moved_vg_us = 40;
+  limits.costs.moved_run_us = 20;
+  limits.costs.copied_granule_us = 64;  // a microsecond a quantum
+  return limits;
+}
+
+TEST(PlannerCostsTest, AGranuleIsEmptiedOnlyIfItIsWorthMoreThanThat) {
+  const Snapshot snapshot = SnapshotBuilder(64)
+                                .Granule({{Extent(0, 40)}})
+                                .Granule({{Extent(40, 43)}})
+                                .Build();
+  const Plan dear = MakePlan(snapshot, WithCosts(63));
+  EXPECT_THAT(dear.moves, IsEmpty());
+  EXPECT_EQ(dear.unprofitable_sources, 1u);
+  EXPECT_EQ(dear.rejected_sources, 0u);
+  EXPECT_EQ(dear.cost_us, 0);
+  EXPECT_FALSE(dear.limited);
+  const Plan cheap = MakePlan(snapshot, WithCosts(63.5));
+  EXPECT_EQ(cheap.emptied_granules, 1u);
+  EXPECT_EQ(cheap.unprofitable_sources, 0u);
+  EXPECT_EQ(cheap.cost_us, 63);
+}
+
+TEST(PlannerCostsTest, ASourceOfManyIsPassedOverAndTheNextIsTried) {
+  // Of 1, 2 and 3 quanta: a move, two moves, a move.
+  const Plan plan = MakePlan(ThreeSources().Build(), WithCosts(70));
+  EXPECT_THAT(MovesOf(plan), ElementsAre(Move(1, 1, 0), Move(4, 3, 0)));
+  EXPECT_EQ(plan.unprofitable_sources, 1u);
+  EXPECT_EQ(plan.cost_us, 60 + 1 + 60 + 3);
+}
+
+TEST(PlannerCostsTest, NeighboursInAddressSpaceCostOneRun) {
+  const SnapshotBuilder builder =
+      SnapshotBuilder(64)
+          .Granule({{Extent(0, 40)}})
+          .Granule({{Extent(40, 41)}, {Extent(41, 42)}});
+  EXPECT_EQ(MakePlan(builder.Build(), WithCosts(1000)).cost_us,
+            2 * 40 + 20 + 2);
+  Snapshot apart = builder.Build();
+  apart.vgs[2].vg = VgIndex(7u);
+  EXPECT_EQ(MakePlan(apart, WithCosts(1000)).cost_us, 2 * 40 + 2 * 20 + 2);
+}
+
+TEST(PlannerCostsTest, WithoutAValueWhateverFitsIsEmptied) {
+  const Plan plan = MakePlan(ThreeSources().Build(), PlanLimits());
+  EXPECT_EQ(plan.emptied_granules, 3u);
+  EXPECT_EQ(plan.unprofitable_sources, 0u);
+  EXPECT_GT(plan.cost_us, 4 * 43.5);
+}
+
+// --- Neighbours ---
+
+PlanLimits KeepingNeighbours() {
+  PlanLimits limits;
+  limits.neighbour_tolerance_quanta = 20;
+  return limits;
+}
+
+// Two hosts about as full; a source that makes the emptier one take something
+// in; and one with two neighbours, of which the larger fits on either host and
+// the other on the emptier one.
+SnapshotBuilder NeighboursThatFitOneHost(uint32_t live_on_emptier) {
+  return SnapshotBuilder(640)
+      .Granule({{Extent(0, 390), Extent(630, 640)}})
+      .Granule({{Extent(0, live_on_emptier)}})
+      .Granule({{Extent(635, 637)}})
+      .Granule({{Extent(600, 612)}, {Extent(625, 632)}});
+}
+
+TEST(PlannerNeighboursTest, TheyGoTogetherToAHostThatIsOneAlready) {
+  Snapshot snapshot = NeighboursThatFitOneHost(395).Build();
+  EXPECT_THAT(MovesOf(MakePlan(snapshot, KeepingNeighbours())),
+              ElementsAre(Move(2, 2, 1), Move(3, 3, 1), Move(4, 3, 1)));
+  // No neighbours in address space: each to the fullest host that fits.
+  snapshot.vgs[4].vg = VgIndex(7u);
+  EXPECT_THAT(MovesOf(MakePlan(snapshot, KeepingNeighbours())),
+              ElementsAre(Move(2, 2, 1), Move(3, 3, 0), Move(4, 3, 1)));
+}
+
+TEST(PlannerNeighboursTest, TheyPartForAHostThatIsMuchFuller) {
+  EXPECT_THAT(MovesOf(MakePlan(NeighboursThatFitOneHost(380).Build(),
+                               KeepingNeighbours())),
+              ElementsAre(Move(2, 2, 1), Move(3, 3, 1), Move(4, 3, 1)));
+  EXPECT_THAT(MovesOf(MakePlan(NeighboursThatFitOneHost(379).Build(),
+                               KeepingNeighbours())),
+              ElementsAre(Move(2, 2, 1), Move(3, 3, 0), Move(4, 3, 1)));
+}
+
+TEST(PlannerNeighboursTest, TheyPartWhereTogetherTheyWouldMakeAnotherHost) {
+  // Nothing has come to the emptier granule: it may yet become a source.
+  const Snapshot snapshot =
+      SnapshotBuilder(640)
+          .Granule({{Extent(0, 390), Extent(630, 640)}})
+          .Granule({{Extent(0, 395)}})
+          .Granule({{Extent(600, 612)}, {Extent(625, 632)}})
+          .Build();
+  EXPECT_THAT(MovesOf(MakePlan(snapshot, KeepingNeighbours())),
+              ElementsAre(Move(2, 2, 0), Move(3, 2, 1)));
+}
+
+TEST(PlannerNeighboursTest, WithoutATolerancePlacesAreChosenOneByOne) {
+  EXPECT_THAT(MovesOf(PlanOf(NeighboursThatFitOneHost(395))),
+              ElementsAre(Move(2, 2, 1), Move(3, 3, 0), Move(4, 3, 1)));
+}
+
+TEST(PlannerNeighboursTest, OneFollowsAnotherWhereNotAllFit) {
+  Snapshot snapshot =
+      SnapshotBuilder(640)
+          .Granule({{Extent(0, 390), Extent(600, 610)}})
+          .Granule({{Extent(0, 385), Extent(500, 510)}})
+          .Granule({{Extent(600, 612)}, {Extent(550, 558)}, {Extent(505, 508)}})
+          .Build();
+  EXPECT_THAT(MovesOf(MakePlan(snapshot, KeepingNeighbours())),
+              ElementsAre(Move(2, 2, 1), Move(3, 2, 1), Move(4, 2, 0)));
+  snapshot.vgs[2].vg = VgIndex(9u);
+  EXPECT_THAT(MovesOf(MakePlan(snapshot, KeepingNeighbours())),
+              ElementsAre(Move(2, 2, 1), Move(3, 2, 0), Move(4, 2, 0)));
+}
+
+TEST(PlannerNeighboursTest, TheyKeepToTheMappingLimitTogether) {
+  PlanLimits limits = KeepingNeighbours();
+  limits.max_mappings_per_granule = 3;
+  // One has come already: the limit leaves room for one more.
+  EXPECT_THAT(MovesOf(MakePlan(NeighboursThatFitOneHost(395).Build(), limits)),
+              ElementsAre(Move(2, 2, 1), Move(3, 3, 0), Move(4, 3, 1)));
+}
+
 }  // namespace
 }  // namespace firn::testing
