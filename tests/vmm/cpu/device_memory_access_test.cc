@@ -33,6 +33,17 @@ class DeviceMemoryAccessTest : public MemoryTest {
         memory_->Reserve(&address, kMemoryGranule, 0, hint, 0));
     return address;
   }
+  // Two reservations of a granule each that touch; 0 if they do not.
+  DevicePtr ReserveNeighbours() {
+    const DevicePtr both = memory_.Reserve(2);
+    TestMemory::ExpectOk(memory_->Unreserve(both, 2 * kMemoryGranule));
+    const DevicePtr first = ReserveAt(both);
+    const DevicePtr second = ReserveAt(first + kMemoryGranule);
+    if (second == first + kMemoryGranule) return first;
+    TestMemory::ExpectOk(memory_->Unreserve(first, kMemoryGranule));
+    TestMemory::ExpectOk(memory_->Unreserve(second, kMemoryGranule));
+    return 0;
+  }
 
   TestMemory memory_{GetParam()};
 };
@@ -230,15 +241,14 @@ TEST_P(DeviceMemoryAccessTest, WorkIsCheckedByTheByteAndTheDevice) {
 }
 
 TEST_P(DeviceMemoryAccessTest, WorkSpansReservationsThatTouch) {
-  const DevicePtr both = memory_.Reserve(2);
-  ASSERT_TRUE(memory_->Unreserve(both, 2 * kMemoryGranule).ok());
+  // Others of the process may be faster to take what is given back.
+  constexpr int kTries = 16;
+  DevicePtr both = 0;
+  for (int i = 0; i < kTries && both == 0; ++i) both = ReserveNeighbours();
+  if (both == 0) GTEST_SKIP() << "the host gives no neighbouring addresses";
   for (uint64_t i = 0; i < 2; ++i) {
-    const DevicePtr wanted = memory_.At(both, i);
-    DevicePtr address = 0;
-    ASSERT_TRUE(memory_->Reserve(&address, kMemoryGranule, 0, wanted, 0).ok());
-    ASSERT_EQ(address, wanted);
-    memory_.Map(address, memory_.Create());
-    memory_.SetAccess(address);
+    memory_.Map(memory_.At(both, i), memory_.Create());
+    memory_.SetAccess(memory_.At(both, i));
   }
   EXPECT_TRUE(memory_.Permits(0, both, 2 * kMemoryGranule, true));
   EXPECT_EQ(memory_.TrySetAccess(both, 2, {{Device(0), kRead}}), kInvalid);
