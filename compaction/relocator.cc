@@ -59,23 +59,45 @@ Relocator::~Relocator() {
 
 absl::Status Relocator::Relocate(absl::Span<const Relocation> moves) {
   if (moves.empty()) return absl::OkStatus();
-  absl::Status status = MapAliases(moves);
-  bool copies_have_ended = true;
-  if (status.ok()) {
-    status = Copy(moves);
-    if (status.ok()) status = ConfirmCopies();
-    // Copies already queued may still be writing to the hosts. Nobody may be
-    // given those bytes, nor may they be unmapped, before they are done.
-    if (!status.ok()) copies_have_ended = WaitForCopiesInFlight();
-    if (!copies_have_ended) AbandonMoves(moves, status);
-  }
-  if (status.ok()) status = Remap(moves);
+  absl::Status status = Prepare(moves);
+  if (!status.ok()) return status;
+  status = Copy(moves);
+  if (status.ok()) return Commit(moves);
+  Abort(moves, status);
+  return status;
+}
+
+absl::Status Relocator::Prepare(absl::Span<const Relocation> moves) {
+  copies_have_ended_ = true;
+  const absl::Status status = MapAliases(moves);
+  if (!status.ok()) DropAliases(status);
+  return status;
+}
+
+absl::Status Relocator::Copy(absl::Span<const Relocation> moves) {
+  absl::Status status = QueueCopies(moves);
+  if (status.ok()) status = ConfirmCopies();
+  // Copies already queued may still be writing to the hosts. Nobody may be
+  // given those bytes, nor may they be unmapped, before they are done.
+  if (!status.ok()) copies_have_ended_ = WaitForCopiesInFlight();
+  return status;
+}
+
+absl::Status Relocator::Commit(absl::Span<const Relocation> moves) {
+  const absl::Status status = Remap(moves);
   if (!status.ok()) {
-    DropAliases(copies_have_ended, status);
+    DropAliases(status);
     return status;
   }
   for (const Alias& alias : aliases_) GiveBack(alias.vg);
+  aliases_.clear();
   return absl::OkStatus();
+}
+
+void Relocator::Abort(absl::Span<const Relocation> moves,
+                      const absl::Status& cause) {
+  if (!copies_have_ended_) AbandonMoves(moves, cause);
+  DropAliases(cause);
 }
 
 absl::Status Relocator::Zero(absl::Span<const VgIndex> vgs) {
@@ -137,7 +159,7 @@ VgIndex Relocator::AliasOf(GranuleId granule) const {
   return found->vg;
 }
 
-absl::Status Relocator::Copy(absl::Span<const Relocation> moves) {
+absl::Status Relocator::QueueCopies(absl::Span<const Relocation> moves) {
   for (const Relocation& move : moves) {
     if (move.extents.empty()) continue;
     const VgIndex through =
@@ -174,6 +196,7 @@ absl::Status Relocator::Remap(absl::Span<const Relocation> moves) {
   for (const Alias& alias : aliases_) {
     changes_.push_back(Change(alias.vg, GranuleId()));
   }
+  if (changes_.empty()) return absl::OkStatus();
   return mappings_->Apply(changes_);
 }
 
@@ -194,19 +217,25 @@ void Relocator::AbandonMoves(absl::Span<const Relocation> moves,
   }
 }
 
-void Relocator::DropAliases(bool copies_have_ended, const absl::Status& cause) {
+void Relocator::DropAliases(const absl::Status& cause) {
   const std::vector<VgIndex>& lost = mappings_->lost_vgs();
   for (const Alias& alias : aliases_) {
     if (alias.vg.is_none()) continue;  // never taken
     // What the mapping table has lost is nobody's any more.
     if (std::find(lost.begin(), lost.end(), alias.vg) != lost.end()) continue;
     const bool is_mapped = !mappings_->granule(alias.vg).is_none();
-    if (!is_mapped || (copies_have_ended && UnmapAlias(alias.vg))) {
+    if (!is_mapped || (copies_have_ended_ && UnmapAlias(alias.vg))) {
       GiveBack(alias.vg);
     } else {
       mappings_->Abandon(alias.vg, cause);
     }
   }
+  aliases_.clear();
+}
+
+bool Relocator::IsAlias(VgIndex vg) const {
+  return std::any_of(aliases_.begin(), aliases_.end(),
+                     [vg](const Alias& alias) { return alias.vg == vg; });
 }
 
 bool Relocator::UnmapAlias(VgIndex vg) {

@@ -59,10 +59,34 @@ class Relocator {
   // no `through` is moved itself. No work may be waiting for this thread.
   absl::Status Relocate(absl::Span<const Relocation> moves);
 
+  // The same in three steps, for a caller that lets others go on while the
+  // copies are made. Every Prepare that succeeds is followed by one Commit or
+  // Abort, before the next one and before Relocate.
+  //
+  // Maps what copies are written through: an address that is taken, wherever
+  // `through` is none. After an error nothing has changed.
+  absl::Status Prepare(absl::Span<const Relocation> moves);
+  // Copies, and waits until that is done; may be called again with other ones
+  // of the moves that were prepared. From any thread and without the owner's
+  // lock: it changes nothing that others see. After an error Abort follows.
+  absl::Status Copy(absl::Span<const Relocation> moves);
+  // Remaps `moves`, which were copied: all of them, or none. Either way it is
+  // over then.
+  absl::Status Commit(absl::Span<const Relocation> moves);
+  // Gives up the moves that were prepared, for `cause`.
+  void Abort(absl::Span<const Relocation> moves, const absl::Status& cause);
+
+  // The addresses taken by the moves that were prepared: mapped, and known to
+  // nobody else.
+  uint32_t alias_count() const {
+    return static_cast<uint32_t>(aliases_.size());
+  }
+  bool IsAlias(VgIndex vg) const;
+
   // Fills mapped virtual granules, which no work uses, with zeros, and waits
-  // until that is done. After an error their contents are undefined; where the
-  // device does not say that it has ended, they are the mapping table's lost
-  // ones.
+  // until that is done; also while another thread is in Copy. After an error
+  // their contents are undefined; where the device does not say that it has
+  // ended, they are the mapping table's lost ones.
   absl::Status Zero(absl::Span<const VgIndex> vgs);
 
  private:
@@ -75,10 +99,10 @@ class Relocator {
   Relocator(Driver* driver, AddressSpace* address_space, MappingTable* mappings,
             StreamHandle stream, EventHandle event);
 
-  // Steps of Relocate. The first takes and maps an alias for each host that
-  // something is to be copied to, and none stands for.
+  // Takes and maps an alias for each host that something is to be copied to,
+  // and none stands for.
   absl::Status MapAliases(absl::Span<const Relocation> moves);
-  absl::Status Copy(absl::Span<const Relocation> moves);
+  absl::Status QueueCopies(absl::Span<const Relocation> moves);
   absl::Status ConfirmCopies();
   absl::Status Remap(absl::Span<const Relocation> moves);
 
@@ -87,7 +111,7 @@ class Relocator {
   // Copies may still be reading and writing there: nobody else ever may.
   void AbandonMoves(absl::Span<const Relocation> moves,
                     const absl::Status& cause);
-  void DropAliases(bool copies_have_ended, const absl::Status& cause);
+  void DropAliases(const absl::Status& cause);
   bool UnmapAlias(VgIndex vg);
   void GiveBack(VgIndex vg);
 
@@ -101,6 +125,8 @@ class Relocator {
   const EventHandle event_;
   std::vector<Alias> aliases_;          // of the moves being made, by granule
   std::vector<MappingChange> changes_;  // scratch
+  // Written by Copy, and read by those that come after it.
+  bool copies_have_ended_ = true;
 };
 
 }  // namespace firn

@@ -42,6 +42,12 @@ absl::Status Pool::AnyImpl::PinnedError(const void* ptr,
       " is pinned: ", reasons));
 }
 
+absl::Status Pool::AnyImpl::OwnedByGraphPool() {
+  return absl::FailedPreconditionError(
+      "ptr: belongs to a graph-private pool, whose graphs may be launched at "
+      "any time");
+}
+
 absl::Status Pool::AnyImpl::CheckReason(absl::string_view reason) {
   if (!reason.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(

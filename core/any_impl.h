@@ -43,6 +43,8 @@ class Pool::AnyImpl {
                                          const AllocateOptions& options) = 0;
   virtual absl::Status Free(void* ptr, StreamHandle stream) = 0;
   virtual absl::Status RecordUse(const void* ptr, StreamHandle stream) = 0;
+  virtual absl::Status MarkIdle(const void* ptr, StreamHandle stream) = 0;
+  virtual absl::Status MarkActive(const void* ptr) = 0;
   virtual absl::Status ReleaseStream(StreamHandle stream) = 0;
   // Where nothing may move, asked for dry runs only.
   virtual absl::StatusOr<CompactionReport> Compact(
@@ -76,6 +78,8 @@ class Pool::AnyImpl {
       MoveHook hook, const std::shared_ptr<MoveHookList>& hooks);
   // Why a block that is pinned for these reasons is not freed.
   static absl::Status PinnedError(const void* ptr, const std::string& reasons);
+  // Why a block of a graph-private pool is never idle.
+  static absl::Status OwnedByGraphPool();
   // A pin needs a reason.
   static absl::Status CheckReason(absl::string_view reason);
 

@@ -29,7 +29,8 @@ Compactor::Compactor(Backing* backing, WindowAllocator* windows,
       observer_(observer),
       batch_(backing, windows, relocator, pins, observer) {}
 
-void Compactor::FillSnapshot(Snapshot* snapshot) const {
+uint32_t Compactor::FillSnapshot(bool idle_only, Snapshot* snapshot) const {
+  uint32_t pinned_granules = 0;
   snapshot->quanta_per_granule = books_->quanta_per_granule();
   snapshot->full_granules = books_->full_granules();
   snapshot->granules.clear();
@@ -54,12 +55,17 @@ void Compactor::FillSnapshot(Snapshot* snapshot) const {
     granule.live_quanta = record.live_quanta;
     granule.first_vg = static_cast<uint32_t>(snapshot->vgs.size());
     granule.mappings = record.mappings;
+    bool is_pinned = false;
     for (VgIndex at = record.first; !at.is_none(); at = books_->vg(at).next) {
       const VgRecord& vg = books_->vg(at);
       if (vg.role == VgRole::kSpare) continue;
       SnapshotVg entry;
       entry.vg = at;
       entry.is_pinned = std::binary_search(pinned.begin(), pinned.end(), at);
+      is_pinned |= entry.is_pinned;
+      if (idle_only && !entry.is_pinned) {
+        entry.is_pinned = !observer_->IsIdle(at);
+      }
       entry.first_extent = static_cast<uint32_t>(snapshot->extents.size());
       if (vg.role == VgRole::kWindow) {
         windows_->AppendLiveExtents(vg.owner, &snapshot->extents);
@@ -76,22 +82,25 @@ void Compactor::FillSnapshot(Snapshot* snapshot) const {
     granule.vg_count =
         static_cast<uint32_t>(snapshot->vgs.size()) - granule.first_vg;
     snapshot->granules.push_back(granule);
+    if (is_pinned) ++pinned_granules;
   }
+  return pinned_granules;
 }
 
 LowerBounds Compactor::ComputeBounds() {
   // Not the one of a pass, which may be waiting for its hooks.
-  FillSnapshot(&bounds_snapshot_);
+  FillSnapshot(/*idle_only=*/false, &bounds_snapshot_);
   return ComputeLowerBounds(bounds_snapshot_);
 }
 
-absl::Status Compactor::Prepare(bool dry_run, CompactionReport* report) {
+absl::Status Compactor::Prepare(bool dry_run, bool idle_only,
+                                CompactionReport* report) {
   if (!dry_run) {
     const absl::StatusOr<uint32_t> unmapped =
         backing_->UnmapSpares(kCrowdedMappings);
     if (!unmapped.ok()) return unmapped.status();
   }
-  FillSnapshot(&snapshot_);
+  report->pinned_granules = FillSnapshot(idle_only, &snapshot_);
   report->granules_before = books_->used_granules();
   report->granules_after = report->granules_before;
   report->lower_bound_granules = ComputeLowerBounds(snapshot_).max();
@@ -109,12 +118,11 @@ void Compactor::Count(const MoveBatch::Result& result,
 absl::Status Compactor::OpenHole(uint32_t quanta, uint32_t alignment_quanta,
                                  CompactionReport* report) {
   const absl::Time start = absl::Now();
-  absl::Status status = Prepare(/*dry_run=*/false, report);
+  absl::Status status = Prepare(/*dry_run=*/false, /*idle_only=*/false, report);
   if (!status.ok()) return status;
   PlanLimits limits;
   limits.max_mappings_per_granule = books_->max_mappings();
   const Plan plan = MakeHolePlan(snapshot_, quanta, alignment_quanta, limits);
-  report->pinned_granules = plan.pinned_granules;
   MoveBatch::Kind kind;
   kind.empties_sources = false;
   kind.is_announced = observer_->has_hooks();
@@ -131,10 +139,47 @@ absl::Status Compactor::OpenHole(uint32_t quanta, uint32_t alignment_quanta,
   return absl::OkStatus();
 }
 
+size_t Compactor::BatchEnd(const Plan& plan, size_t begin, size_t most_moves) {
+  size_t end = begin;
+  while (end < plan.moves.size() && end - begin < most_moves) {
+    const uint32_t from = plan.moves[end].from;
+    size_t next = end;
+    while (next < plan.moves.size() && plan.moves[next].from == from) ++next;
+    if (end > begin && next - begin > most_moves) break;
+    end = next;
+  }
+  return end;
+}
+
+void Compactor::NoteDuration(absl::Duration duration, uint64_t moves,
+                             absl::Duration* time_per_move) {
+  if (moves == 0) return;
+  const absl::Duration now = duration / static_cast<int64_t>(moves);
+  // Quick to learn that moves take long, slow to forget it.
+  *time_per_move = std::max(now, *time_per_move - *time_per_move / 8);
+}
+
+size_t Compactor::MostMovesOfBatch(const CompactOptions& options,
+                                   absl::Duration elapsed) const {
+  absl::Duration left = absl::InfiniteDuration();
+  absl::Duration time_per_move = time_per_move_;
+  if (options.level == CompactionLevel::kLaunchScopes) {
+    left = options.max_pause - elapsed;
+  } else if (options.level == CompactionLevel::kDeclaredIdle) {
+    left = options.max_pause;
+    time_per_move = remap_time_per_move_;
+  }
+  if (left == absl::InfiniteDuration()) return kMovesPerBatch;
+  const int64_t moves =
+      std::max<int64_t>(0, absl::IDivDuration(left, time_per_move, &left));
+  return std::min<size_t>(kMovesPerBatch, static_cast<size_t>(moves));
+}
+
 absl::Status Compactor::Run(const CompactOptions& options,
                             CompactionReport* report) {
   const absl::Time start = absl::Now();
-  absl::Status status = Prepare(options.dry_run, report);
+  const bool idle_only = options.level == CompactionLevel::kDeclaredIdle;
+  const absl::Status status = Prepare(options.dry_run, idle_only, report);
   if (!status.ok()) return status;
 
   PlanLimits limits;
@@ -148,42 +193,54 @@ absl::Status Compactor::Run(const CompactOptions& options,
   }
   const Plan plan = MakePlan(snapshot_, limits);
   report->rejected_sources = plan.rejected_sources;
-  report->pinned_granules = plan.pinned_granules;
+  report->busy_granules = plan.pinned_granules - report->pinned_granules;
   report->budget_exhausted = plan.limited;
+  absl::Status moved;
+  if (options.dry_run) {
+    CountPlanned(plan, report);
+  } else {
+    moved = Move(plan, options, start, report);
+  }
+  report->granules_after = report->granules_before - report->granules_recovered;
+  report->duration = absl::Now() - start;
+  return moved;
+}
 
+void Compactor::CountPlanned(const Plan& plan, CompactionReport* report) {
+  report->granules_recovered += plan.emptied_granules;
+  report->moves += plan.moves.size();
+  report->bytes_copied += QuantaToBytes(plan.copied_quanta);
+}
+
+absl::Status Compactor::Move(const Plan& plan, const CompactOptions& options,
+                             absl::Time start, CompactionReport* report) {
   MoveBatch::Kind kind;
   kind.is_announced = observer_->has_hooks();
-  size_t begin = 0;
-  while (begin < plan.moves.size()) {
-    if (absl::Now() - start > options.max_duration) {
+  kind.is_idle = options.level == CompactionLevel::kDeclaredIdle;
+  for (size_t begin = 0; begin < plan.moves.size();) {
+    const absl::Duration elapsed = absl::Now() - start;
+    const size_t most_moves = MostMovesOfBatch(options, elapsed);
+    const size_t end = BatchEnd(plan, begin, std::max<size_t>(1, most_moves));
+    // Something is emptied in any case.
+    const bool is_pause_over =
+        options.level == CompactionLevel::kLaunchScopes && begin > 0 &&
+        end - begin > most_moves;
+    if (elapsed > options.max_duration || is_pause_over) {
       report->budget_exhausted = true;
       break;
     }
     MoveBatch::Result result;
-    size_t end = begin;
-    while (end < plan.moves.size() && end - begin < kMovesPerBatch) {
-      const uint32_t from = plan.moves[end].from;
-      if (options.dry_run) ++result.sources;
-      for (; end < plan.moves.size() && plan.moves[end].from == from; ++end) {
-        if (!options.dry_run) continue;
-        ++result.moves;
-        result.quanta += snapshot_.vgs[plan.moves[end].vg].live_quanta;
-      }
-    }
-    if (!options.dry_run) {
-      status = batch_.Run(
-          snapshot_,
-          absl::MakeConstSpan(plan.moves).subspan(begin, end - begin), kind,
-          &result);
-    }
+    const absl::Status status = batch_.Run(
+        snapshot_, absl::MakeConstSpan(plan.moves).subspan(begin, end - begin),
+        kind, &result);
     report->granules_recovered += result.sources;
     Count(result, report);
-    if (!status.ok()) break;
+    if (!status.ok()) return status;
+    NoteDuration(result.duration, result.moves, &time_per_move_);
+    NoteDuration(result.remap_duration, result.moves, &remap_time_per_move_);
     begin = end;
   }
-  report->granules_after = report->granules_before - report->granules_recovered;
-  report->duration = absl::Now() - start;
-  return status;
+  return absl::OkStatus();
 }
 
 }  // namespace firn

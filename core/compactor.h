@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "firn/compaction/lower_bounds.h"
 #include "firn/compaction/planner.h"
 #include "firn/compaction/relocator.h"
@@ -49,8 +50,23 @@ class Compactor {
 
  private:
   // Frees crowded granules of spares, then looks.
-  absl::Status Prepare(bool dry_run, CompactionReport* report);
-  void FillSnapshot(Snapshot* snapshot) const;
+  absl::Status Prepare(bool dry_run, bool idle_only, CompactionReport* report);
+  // With `idle_only` what is not idle counts as pinned. Returns the granules
+  // with something that is pinned indeed.
+  uint32_t FillSnapshot(bool idle_only, Snapshot* snapshot) const;
+  // The moves of the next batch, whole sources, from `begin` on; its end. It
+  // has so many moves at most, but for the first source.
+  static size_t BatchEnd(const Plan& plan, size_t begin, size_t most_moves);
+  // How many moves the next batch may have, so that max_pause holds.
+  size_t MostMovesOfBatch(const CompactOptions& options,
+                          absl::Duration elapsed) const;
+  static void NoteDuration(absl::Duration duration, uint64_t moves,
+                           absl::Duration* time_per_move);
+  // Dry run: what the plan comes to.
+  static void CountPlanned(const Plan& plan, CompactionReport* report);
+  // Makes its moves, as far as the budgets of time go.
+  absl::Status Move(const Plan& plan, const CompactOptions& options,
+                    absl::Time start, CompactionReport* report);
   static void Count(const MoveBatch::Result& result, CompactionReport* report);
 
   Backing* const backing_;
@@ -59,6 +75,9 @@ class Compactor {
   const PinnedBlocks* const pins_;
   MoveObserver* const observer_;
   MoveBatch batch_;
+  // What a move has taken of late: all of it, or its remap alone.
+  absl::Duration time_per_move_ = absl::Microseconds(100);
+  absl::Duration remap_time_per_move_ = absl::Microseconds(100);
   // Kept for their memory.
   Snapshot snapshot_;
   Snapshot bounds_snapshot_;

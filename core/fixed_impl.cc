@@ -377,6 +377,19 @@ absl::Status Pool::FixedImpl::RecordUse(const void* ptr, StreamHandle stream) {
   return absl::OkStatus();
 }
 
+absl::Status Pool::FixedImpl::MarkIdle(const void* ptr, StreamHandle stream) {
+  MutexLock lock(&mutex_);
+  const absl::StatusOr<BlockNumber> block = FindBlock(ptr);
+  if (!block.ok()) return block.status();
+  if (graph_pools_.Owns(*block)) return OwnedByGraphPool();
+  return tracker_->Mark(stream).status();
+}
+
+absl::Status Pool::FixedImpl::MarkActive(const void* ptr) {
+  MutexLock lock(&mutex_);
+  return FindBlock(ptr).status();
+}
+
 absl::Status Pool::FixedImpl::ReleaseStream(StreamHandle /*stream*/) {
   return absl::OkStatus();
 }

@@ -30,6 +30,10 @@ uint64_t QuantaOf(absl::Span<const OffsetInterval> extents) {
   return quanta;
 }
 
+std::ptrdiff_t Signed(size_t index) {
+  return static_cast<std::ptrdiff_t>(index);
+}
+
 }  // namespace
 
 MoveBatch::MoveBatch(Backing* backing, WindowAllocator* windows,
@@ -47,6 +51,7 @@ absl::Status MoveBatch::Run(const Snapshot& snapshot,
                             Result* result) {
   Fill(snapshot, moves);
   if (relocations_.empty()) return absl::OkStatus();
+  if (kind.is_idle) return RunIdle(kind, result);
   absl::Status status;
   if (kind.is_announced) status = AnnounceAndCheck(kind, result);
   if (status.ok()) {
@@ -97,18 +102,80 @@ void MoveBatch::Publish(Result* result) {
   result->moves += relocations_.size();
 }
 
-absl::Status MoveBatch::AnnounceAndCheck(Kind kind, Result* result) {
-  std::vector<MovingSource> announced(sources_.size());
+absl::Status MoveBatch::RunIdle(Kind kind, Result* result) {
+  // Others have gone on since the plan was made, and copies are written to
+  // what was free then.
+  CheckAll(ListSources(), kind, result);
+  if (relocations_.empty()) return absl::OkStatus();
+  std::vector<MovingSource> sources = ListSources();
+  absl::Status status = relocator_->Prepare(relocations_);
+  if (!status.ok()) return status;
+  SetHeld(true);
+  status = CopyUnlocked(&sources);
+  SetHeld(false);
+  if (status.ok()) {
+    CheckAll(sources, kind, result);
+    status = relocator_->Commit(relocations_);
+  } else {
+    relocator_->Abort(relocations_, status);
+  }
+  if (status.ok()) Publish(result);
+  observer_->Conclude();
+  return status;
+}
+
+absl::Status MoveBatch::CopyUnlocked(std::vector<MovingSource>* sources) {
+  return observer_->Copy(
+      sources, [this](const std::vector<MovingSource>& announced) {
+        std::vector<Relocation> wanted;
+        for (size_t i = 0; i < sources_.size(); ++i) {
+          if (announced[i].stays) continue;
+          wanted.insert(wanted.end(),
+                        relocations_.begin() + Signed(sources_[i].begin),
+                        relocations_.begin() + Signed(sources_[i].end));
+        }
+        return relocator_->Copy(wanted);
+      });
+}
+
+void MoveBatch::SetHeld(bool held) {
+  if (held) {
+    held_.clear();
+    for (const Source& source : sources_) held_.push_back(source.from);
+    for (const Relocation& move : relocations_) held_.push_back(move.to);
+    std::sort(held_.begin(), held_.end());
+    held_.erase(std::unique(held_.begin(), held_.end()), held_.end());
+  }
+  for (const GranuleId granule : held_) {
+    books_->SetHeld(granule, held);
+    if (!held) windows_->UnblockAll(granule);
+  }
+}
+
+std::vector<MovingSource> MoveBatch::ListSources() const {
+  std::vector<MovingSource> sources(sources_.size());
   for (size_t i = 0; i < sources_.size(); ++i) {
     for (size_t n = sources_[i].begin; n < sources_[i].end; ++n) {
-      announced[i].vgs.push_back(relocations_[n].vg);
+      sources[i].vgs.push_back(relocations_[n].vg);
     }
   }
+  return sources;
+}
+
+absl::Status MoveBatch::AnnounceAndCheck(Kind kind, Result* result) {
+  std::vector<MovingSource> announced = ListSources();
   const absl::Status status = observer_->Announce(&announced);
-  if (!status.ok()) return status;
+  if (status.ok()) CheckAll(announced, kind, result);
+  return status;
+}
+
+void MoveBatch::CheckAll(const std::vector<MovingSource>& announced, Kind kind,
+                         Result* result) {
   pinned_ = pins_->PinnedVgs();
   checked_sources_.clear();
   checked_.clear();
+  // Those of an earlier check are what is compared with.
+  std::swap(extents_, planned_extents_);
   extents_.clear();
   for (size_t i = 0; i < sources_.size(); ++i) {
     if (announced[i].stays) {
@@ -119,7 +186,6 @@ absl::Status MoveBatch::AnnounceAndCheck(Kind kind, Result* result) {
   }
   std::swap(sources_, checked_sources_);
   std::swap(relocations_, checked_);
-  return absl::OkStatus();
 }
 
 bool MoveBatch::Check(const Source& source, Kind kind) {
@@ -135,7 +201,7 @@ bool MoveBatch::Check(const Source& source, Kind kind) {
     // All of it was freed meanwhile: so much less to move.
     if (!MayMove(record) || record.granule != source.from) continue;
     std::vector<OffsetInterval> extents;
-    is_right = CheckMove(relocation, source.from, &extents);
+    is_right = CheckMove(relocation, source.from, kind, &extents);
     if (!is_right || extents.empty()) continue;
     quanta += QuantaOf(extents);
     // Their elements stay where they are when the list of lists grows.
@@ -154,9 +220,11 @@ bool MoveBatch::Check(const Source& source, Kind kind) {
   return true;
 }
 
-bool MoveBatch::CheckMove(const Relocation& planned, GranuleId from,
+bool MoveBatch::CheckMove(const Relocation& planned, GranuleId from, Kind kind,
                           std::vector<OffsetInterval>* extents) const {
-  if (planned.to == from || observer_->HasNews(planned.vg) ||
+  const bool has_news = kind.is_idle ? !observer_->IsIdle(planned.vg)
+                                     : observer_->HasNews(planned.vg);
+  if (planned.to == from || has_news ||
       std::binary_search(pinned_.begin(), pinned_.end(), planned.vg)) {
     return false;
   }

@@ -11,7 +11,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "firn/compaction/planner.h"
 #include "firn/compaction/relocator.h"
@@ -28,20 +30,29 @@ struct MovingSource {
   bool stays = false;  // a hook wants it so
 };
 
-// Who is told of moves. Announce and Conclude may let go of the lock that
+// Who is told of moves. Announce, Copy and Conclude may let go of the lock that
 // guards all books while they are at work: whatever was known of them before is
 // out of date then.
 class MoveObserver {
  public:
   virtual ~MoveObserver() = default;
   virtual bool has_hooks() const = 0;
+  // Whether all that is live on this virtual granule is declared idle, and the
+  // work launched before that was done.
+  virtual bool IsIdle(VgIndex vg) = 0;
+  // The sources, which are idle, are about to move: lets go of the lock to
+  // announce them and to call `copy`, with what stays known by then.
+  virtual absl::Status Copy(
+      std::vector<MovingSource>* sources,
+      absl::FunctionRef<absl::Status(const std::vector<MovingSource>&)>
+          copy) = 0;
   // The sources are about to move. On success no work uses the pool's memory,
   // as before; after an error nothing may be moved.
   virtual absl::Status Announce(std::vector<MovingSource>* sources) = 0;
   // Whether a block may have come to this virtual granule that was not
   // announced, or may come while the lock is held.
   virtual bool HasNews(VgIndex vg) = 0;
-  // What was announced has moved, or not. Follows each Announce.
+  // What was announced has moved, or not. Follows each Announce and each Copy.
   virtual void Conclude() = 0;
 };
 
@@ -55,6 +66,10 @@ class MoveBatch {
   struct Kind {
     bool empties_sources = true;  // else it makes room in them
     bool is_announced = false;    // and so checked again
+    // What moves is declared idle, and work on all the rest goes on: others go
+    // on meanwhile, but for the remap, and whatever they change that matters
+    // leaves a source where it is.
+    bool is_idle = false;
   };
   struct Result {
     uint64_t sources = 0;
@@ -62,6 +77,9 @@ class MoveBatch {
     uint64_t quanta = 0;
     uint64_t vetoed_sources = 0;
     uint64_t changed_sources = 0;  // left, as the plan was right no more
+    absl::Duration duration;       // of a batch that is announced: without
+                                   // its hooks
+    absl::Duration remap_duration;
   };
   // Makes these moves of a plan for `snapshot`, whole sources. After an error
   // nothing was moved.
@@ -78,11 +96,20 @@ class MoveBatch {
   };
 
   void Fill(const Snapshot& snapshot, absl::Span<const PlannedMove> moves);
+  std::vector<MovingSource> ListSources() const;
   absl::Status AnnounceAndCheck(Kind kind, Result* result);
+  // Run for what is declared idle.
+  absl::Status RunIdle(Kind kind, Result* result);
+  absl::Status CopyUnlocked(std::vector<MovingSource>* sources);
+  // Whether anything new may come to the granules concerned.
+  void SetHeld(bool held);
+  // Keeps what may still be done of the moves.
+  void CheckAll(const std::vector<MovingSource>& announced, Kind kind,
+                Result* result);
   // Appends what is left to do of a source to `checked_`; false, and it
   // appended nothing, if the source must stay.
   bool Check(const Source& source, Kind kind);
-  bool CheckMove(const Relocation& planned, GranuleId from,
+  bool CheckMove(const Relocation& planned, GranuleId from, Kind kind,
                  std::vector<OffsetInterval>* extents) const;
   bool CanTakeIn(GranuleId host,
                  absl::Span<const OffsetInterval> extents) const;
@@ -96,11 +123,13 @@ class MoveBatch {
   MoveObserver* const observer_;
   std::vector<Source> sources_;
   std::vector<Relocation> relocations_;
+  std::vector<GranuleId> held_;
   std::vector<VgIndex> pinned_;
   // What has been found right so far, and the extents of it.
   std::vector<Source> checked_sources_;
   std::vector<Relocation> checked_;
   std::vector<std::vector<OffsetInterval>> extents_;
+  std::vector<std::vector<OffsetInterval>> planned_extents_;
 };
 
 }  // namespace firn

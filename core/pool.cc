@@ -31,6 +31,14 @@ absl::Status Pool::RecordUse(const void* ptr, StreamHandle stream) {
   return impl_->RecordUse(ptr, stream);
 }
 
+absl::Status Pool::MarkIdle(const void* ptr, StreamHandle stream) {
+  return impl_->MarkIdle(ptr, stream);
+}
+
+absl::Status Pool::MarkActive(const void* ptr) {
+  return impl_->MarkActive(ptr);
+}
+
 absl::Status Pool::ReleaseStream(StreamHandle stream) {
   return impl_->ReleaseStream(stream);
 }

@@ -102,6 +102,23 @@ class Pool {
   // to no graph-private pool (BeginPool). Nothing has changed then.
   absl::Status RecordUse(const void* ptr, StreamHandle stream);
 
+  // Declares the block that starts at `ptr` idle: from when the work queued on
+  // `stream` so far, and what RecordUse has noted, is done, nothing reads or
+  // writes it until MarkActive. Passes of CompactionLevel::kDeclaredIdle move
+  // it then, together with its neighbours if they are idle too, while work on
+  // all other memory goes on. It may be freed as it is. RecordUse makes it
+  // active; declared idle again, the later stream counts. InvalidArgument: as
+  // Free, or no stream of the pool's driver; FailedPrecondition: the stream is
+  // capturing, or the block belongs to a graph-private pool. Nothing has
+  // changed then.
+  absl::Status MarkIdle(const void* ptr, StreamHandle stream);
+  // The block is in use again: when this returns it may be read and written. A
+  // pass that is about to move it leaves it where it is; one that is remapping
+  // is waited for, for one batch at most (CompactOptions::max_pause). Does
+  // nothing to a block that is not declared idle. InvalidArgument: no live
+  // block starts there.
+  absl::Status MarkActive(const void* ptr);
+
   // Call it before a stream is destroyed: what was freed on it can be used
   // elsewhere when its work is done. Without, memory that threads keep for it
   // stays unused until the pool has waited for the device, in a pass or before

@@ -28,6 +28,7 @@ void Add(const CompactionReport& part, CompactionReport* report) {
   report->rejected_sources += part.rejected_sources;
   report->vetoed_sources += part.vetoed_sources;
   report->pinned_granules += part.pinned_granules;
+  report->busy_granules += part.busy_granules;
   report->budget_exhausted |= part.budget_exhausted;
 }
 
@@ -143,6 +144,9 @@ absl::Status Pool::Impl::RunCompactors(const CompactOptions& options,
       continue;
     }
     left.max_duration = options.max_duration - (absl::Now() - start);
+    if (options.level != CompactionLevel::kDeclaredIdle) {
+      left.max_pause = options.max_pause - (absl::Now() - start);
+    }
     CompactionReport part;
     arena.is_in_pass = true;
     status = arena.compactor.Run(left, &part);

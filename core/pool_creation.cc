@@ -334,7 +334,8 @@ Pool::Impl::Impl(PoolOptions options, Parts parts)
       mappings_(driver_, address_space_.get(), &store_,
                 std::move(parts.mappings)),
       table_(address_space_->vg_count()),
-      free_queue_(tracker_.get()) {}
+      free_queue_(tracker_.get()),
+      idle_(tracker_.get()) {}
 
 absl::Status Pool::Impl::CreateRelocator() {
   MutexLock lock(&mutex_);

@@ -127,6 +127,8 @@ PoolStats Pool::Impl::GetStats() {
   const PinnedBlocks::Totals pinned = pins_->totals();
   stats.pinned_blocks = pinned.blocks;
   stats.pinned_bytes = pinned.bytes;
+  stats.idle_blocks = idle_.count();
+  stats.idle_bytes = idle_.bytes();
   stats.pinned_granules = PinnedGranules();
   stats.handles_created = store_.created_total();
   stats.handles_released = store_.released_total();
@@ -214,6 +216,7 @@ absl::Status Pool::Impl::CheckInvariants() {
   }
   uint64_t mapped_vgs = 0;
   for (uint32_t i = 0; i < address_space_->vg_count(); ++i) {
+    if (relocator_->IsAlias(VgIndex(i))) continue;
     const VgRecord& vg = books.vg(VgIndex(i));
     if (vg.granule != mappings_.granule(VgIndex(i))) {
       return absl::InternalError(absl::StrCat(
@@ -221,6 +224,7 @@ absl::Status Pool::Impl::CheckInvariants() {
     }
     if (!vg.granule.is_none()) ++mapped_vgs;
   }
+  mapped_vgs += relocator_->alias_count();
   if (mapped_vgs != mappings_.mapped_vgs()) {
     return absl::InternalError("I3: mappings that the books do not know");
   }

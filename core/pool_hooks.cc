@@ -81,6 +81,19 @@ void Pool::Impl::AnnounceBlocksOn(VgIndex vg,
   }
 }
 
+bool Pool::Impl::IsIdleVg(VgIndex vg, uint64_t declarations) {
+  bool has_block = false;
+  bool is_idle = true;
+  ForEachBlockOn(vg, [&](BlockStart start, const SlotContents& contents)
+                         ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                           has_block = true;
+                           is_idle = is_idle &&
+                                     contents.state == BlockState::kMarked &&
+                                     idle_.IsIdle(UseKey(start), declarations);
+                         });
+  return has_block && is_idle;
+}
+
 template <typename Call>
 void Pool::Impl::WithoutLock(Call call) {
   // What a failed move has lost is nobody's, and others are about to look.
@@ -108,22 +121,35 @@ class Pool::Impl::HookCaller final : public MoveObserver {
 
   absl::Status Announce(std::vector<MovingSource>* sources) override {
     impl_->mutex_.AssertHeld();
-    announced_.assign(sources->size(), AnnouncedSource());
-    for (size_t i = 0; i < sources->size(); ++i) {
-      for (const VgIndex vg : (*sources)[i].vgs) {
-        impl_->AnnounceBlocksOn(vg, &announced_[i].blocks);
-      }
-    }
-    impl_->WithoutLock([this, sources] {
-      for (size_t i = 0; i < sources->size(); ++i) {
-        AnnouncedSource& announced = announced_[i];
-        const std::vector<MovingBlock> blocks = BlocksOf(announced);
-        if (blocks.empty()) continue;
-        (*sources)[i].stays =
-            !impl_->hooks_->Before(blocks, &announced.called).ok();
-      }
-    });
+    ListBlocks(*sources);
+    impl_->WithoutLock([this, sources] { CallBefore(sources); });
     return impl_->WaitUntilIdle();
+  }
+
+  bool IsIdle(VgIndex vg) override {
+    impl_->mutex_.AssertHeld();
+    return impl_->IsIdleVg(vg,
+                           declarations_.value_or(impl_->idle_.declarations()));
+  }
+
+  absl::Status Copy(
+      std::vector<MovingSource>* sources,
+      absl::FunctionRef<absl::Status(const std::vector<MovingSource>&)> copy)
+      override {
+    impl_->mutex_.AssertHeld();
+    if (has_hooks()) {
+      ListBlocks(*sources);
+    } else {
+      announced_.clear();
+    }
+    // What is used from now on, and declared idle again, is not as it was read.
+    declarations_ = impl_->idle_.declarations();
+    absl::Status status;
+    impl_->WithoutLock([&] {
+      if (!announced_.empty()) CallBefore(sources);
+      status = copy(*sources);
+    });
+    return status;
   }
 
   bool HasNews(VgIndex vg) override {
@@ -149,6 +175,8 @@ class Pool::Impl::HookCaller final : public MoveObserver {
 
   void Conclude() override {
     impl_->mutex_.AssertHeld();
+    declarations_.reset();
+    if (announced_.empty()) return;
     for (AnnouncedSource& source : announced_) {
       std::vector<AnnouncedBlock> left;
       for (AnnouncedBlock& announced : source.blocks) {
@@ -172,6 +200,26 @@ class Pool::Impl::HookCaller final : public MoveObserver {
     std::vector<uint64_t> called;  // the hooks that are to hear of the end
   };
 
+  void ListBlocks(const std::vector<MovingSource>& sources) {
+    impl_->mutex_.AssertHeld();
+    announced_.assign(sources.size(), AnnouncedSource());
+    for (size_t i = 0; i < sources.size(); ++i) {
+      for (const VgIndex vg : sources[i].vgs) {
+        impl_->AnnounceBlocksOn(vg, &announced_[i].blocks);
+      }
+    }
+  }
+  // Without the lock.
+  void CallBefore(std::vector<MovingSource>* sources) {
+    for (size_t i = 0; i < sources->size(); ++i) {
+      AnnouncedSource& announced = announced_[i];
+      const std::vector<MovingBlock> blocks = BlocksOf(announced);
+      if (blocks.empty()) continue;
+      (*sources)[i].stays =
+          !impl_->hooks_->Before(blocks, &announced.called).ok();
+    }
+  }
+
   static std::vector<MovingBlock> BlocksOf(const AnnouncedSource& source) {
     std::vector<MovingBlock> blocks;
     for (const AnnouncedBlock& announced : source.blocks) {
@@ -182,6 +230,8 @@ class Pool::Impl::HookCaller final : public MoveObserver {
 
   Impl* const impl_;
   std::vector<AnnouncedSource> announced_;
+  // Of idle blocks, when the copies began that are under way.
+  std::optional<uint64_t> declarations_;
 };
 
 std::unique_ptr<MoveObserver> Pool::Impl::MakeHookCaller() {

@@ -348,8 +348,16 @@ absl::Status Pool::Impl::CompactLocked(const CompactOptions& options,
   }
   const ScopedRelaxedCapture relaxed(driver_);
   if (!relaxed.status().ok()) return relaxed.status();
-  const absl::Status idle = WaitUntilIdle();
-  if (!idle.ok()) return idle;
+  absl::Status ready;
+  if (options.level == CompactionLevel::kDeclaredIdle) {
+    // Frees without a token would have to be waited for each time.
+    ready = streams_.NoteMany();
+    if (ready.ok()) ready = ReleasePending(false);
+    DissolveParked();
+  } else {
+    ready = WaitUntilIdle();
+  }
+  if (!ready.ok()) return ready;
   const absl::Status status = RunCompactors(options, wanted, report);
   CountPass(status, *report);
   return status;
@@ -371,8 +379,9 @@ absl::StatusOr<CompactionReport> Pool::Impl::Compact(
     if (!closed.ok()) return closed;
   }
   const bool in_scopes = options.level == CompactionLevel::kLaunchScopes;
+  const bool is_idle = options.level == CompactionLevel::kDeclaredIdle;
   std::optional<LaunchGate::Closure> closure;
-  if ((in_scopes || gate_.was_used()) && !options.dry_run) {
+  if ((in_scopes || gate_.was_used()) && !options.dry_run && !is_idle) {
     if (!in_scopes) {
       // Level 0 promises that nobody launches, so the devices tell what is left
       // of all that was; but for what is on streams of other contexts, which

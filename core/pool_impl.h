@@ -30,6 +30,7 @@
 #include "firn/core/failure_memory.h"
 #include "firn/core/free_queue.h"
 #include "firn/core/graph_pools.h"
+#include "firn/core/idle_blocks.h"
 #include "firn/core/move_batch.h"
 #include "firn/core/move_hook_list.h"
 #include "firn/core/pinned_blocks.h"
@@ -71,6 +72,9 @@ class Pool::Impl final : public Pool::AnyImpl {
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status RecordUse(const void* ptr, StreamHandle stream) override
       ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status MarkIdle(const void* ptr, StreamHandle stream) override
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status MarkActive(const void* ptr) override ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status ReleaseStream(StreamHandle stream) override
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status BeginPool(GraphPoolId id,
@@ -409,6 +413,9 @@ class Pool::Impl final : public Pool::AnyImpl {
   // appends them.
   void AnnounceBlocksOn(VgIndex vg, std::vector<AnnouncedBlock>* blocks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether all that is live on `vg` is idle, as in IdleBlocks.
+  bool IsIdleVg(VgIndex vg, uint64_t declarations)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Calls `call` without the lock: everything may have changed then, but for
   // what the pass has to itself.
   template <typename Call>
@@ -556,6 +563,7 @@ class Pool::Impl final : public Pool::AnyImpl {
   // What RecordUse has noted of live blocks, by UseKey.
   absl::flat_hash_map<uint64_t, std::vector<StreamToken>> uses_
       ABSL_GUARDED_BY(mutex_);
+  IdleBlocks idle_ ABSL_GUARDED_BY(mutex_);
   TagBooks tags_ ABSL_GUARDED_BY(mutex_);
   // Of those that were created, until nothing of them is left.
   absl::flat_hash_map<DomainId, DomainRecord> domain_records_

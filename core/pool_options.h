@@ -175,6 +175,12 @@ enum class CompactionLevel {
   // 1: every thread launches inside LaunchScopes. The pass closes the gate,
   // waits for open scopes and for the work launched in them, and nothing else.
   kLaunchScopes = 1,
+  // 2: only memory that is declared idle moves (Pool::MarkIdle), and work on
+  // the rest goes on. The first such pass of a pool waits for its devices once,
+  // as from then on what is freed gets tokens. Where the driver waits for
+  // running kernels when it unmaps, so does MarkActive, and so do all calls
+  // that need the pool's lock: not for such drivers.
+  kDeclaredIdle = 2,
 };
 
 struct CompactOptions {
@@ -182,6 +188,14 @@ struct CompactOptions {
   // kLaunchScopes: bounds the waits before anything moves. Past it the pass is
   // cancelled with DeadlineExceeded, and nothing has changed.
   absl::Duration max_wait = absl::Seconds(1);
+
+  // How long the pass may be in the way of others, as far as can be foreseen
+  // from what moves have taken before; at least one granule is emptied.
+  // kLaunchScopes: the time for which the gate is closed: the pass ends before
+  // a batch that would exceed it. kDeclaredIdle: the time of one remap, for
+  // which MarkActive and the pool's lock may be waited for: batches are as
+  // small. kCallerPromises: no limit.
+  absl::Duration max_pause = absl::InfiniteDuration();
 
   // Budgets of the pass; 0 means no limit. The pass stops before the first
   // move that would exceed one. `max_duration` is checked between batches.

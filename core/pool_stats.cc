@@ -35,6 +35,8 @@ std::string PoolStats::ToString() const {
   AppendLine(&text, "partial_granules", partial_granules);
   AppendLine(&text, "pinned_blocks", pinned_blocks);
   AppendLine(&text, "pinned_bytes", pinned_bytes);
+  AppendLine(&text, "idle_blocks", idle_blocks);
+  AppendLine(&text, "idle_bytes", idle_bytes);
   AppendLine(&text, "pinned_granules", pinned_granules);
   AppendLine(&text, "graph_pools", graph_pools);
   AppendLine(&text, "graph_pool_bytes", graph_pool_bytes);
@@ -77,6 +79,7 @@ std::string CompactionReport::ToString() const {
   AppendLine(&text, "rejected_sources", rejected_sources);
   AppendLine(&text, "vetoed_sources", vetoed_sources);
   AppendLine(&text, "pinned_granules", pinned_granules);
+  AppendLine(&text, "busy_granules", busy_granules);
   AppendLine(&text, "budget_exhausted", budget_exhausted ? "yes" : "no");
   AppendLine(&text, "duration", absl::FormatDuration(duration));
   return text;

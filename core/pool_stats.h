@@ -56,6 +56,9 @@ struct PoolStats {
   // MemoryClass that does not move.
   uint64_t pinned_blocks = 0;
   uint64_t pinned_bytes = 0;
+  // Live blocks declared idle, and their requested bytes.
+  uint64_t idle_blocks = 0;
+  uint64_t idle_bytes = 0;
   uint64_t pinned_granules = 0;
   // Graph-private pools not yet released, and the requested bytes of their
   // blocks: live ones, and freed ones, which keep their place.
@@ -130,6 +133,8 @@ struct CompactionReport {
   uint64_t vetoed_sources = 0;
   // Partly filled granules that were left because something on them is pinned.
   uint64_t pinned_granules = 0;
+  // Likewise because something on them is not idle (kDeclaredIdle).
+  uint64_t busy_granules = 0;
   // A budget ended the pass early.
   bool budget_exhausted = false;
   absl::Duration duration;

@@ -211,8 +211,8 @@ absl::StatusOr<uint32_t> Backing::UnmapSpares(uint32_t least_mappings) {
   Harvest spares;
   for (uint32_t i = 0; i < books_->granule_limit(); ++i) {
     const GranuleRecord& record = books_->granule(GranuleId(i));
-    if (!books_->IsOwn(record) || record.live_quanta == 0 || record.frozen ||
-        record.mappings < least_mappings) {
+    if (!books_->IsOwn(record) || record.live_quanta == 0 ||
+        record.is_closed() || record.mappings < least_mappings) {
       continue;
     }
     VgIndex at = record.first;

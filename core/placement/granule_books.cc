@@ -225,6 +225,11 @@ void GranuleBooks::Freeze(GranuleId granule) {
   Reindex(granule);
 }
 
+void GranuleBooks::SetHeld(GranuleId granule, bool held) {
+  granules_[granule.value()].held = held;
+  Reindex(granule);
+}
+
 void GranuleBooks::CountBlockedWindow(GranuleId granule, int change) {
   GranuleRecord& record = granules_[granule.value()];
   record.blocked_windows =
@@ -287,11 +292,11 @@ void GranuleBooks::Reindex(GranuleId granule) {
     });
   }
   record.largest_gap_quanta = largest;
-  if (record.frozen) largest = 0;
+  if (record.is_closed()) largest = 0;
   const bool can_map = record.mappings < max_mappings_;
   gaps_with_spare_.Set(granule, record.spares > 0 ? largest : 0);
   gaps_without_spare_.Set(granule, record.spares == 0 && can_map ? largest : 0);
-  SetEmpty(granule, !is_live && !record.frozen && record.mappings > 0 &&
+  SetEmpty(granule, !is_live && !record.is_closed() && record.mappings > 0 &&
                         record.spares == record.mappings);
 }
 
@@ -369,7 +374,7 @@ uint32_t GranuleBooks::MeasureHole(GranuleId granule, HoleKind kind) const {
   const GranuleRecord& record = granules_[granule.value()];
   const bool can_map = record.mappings < max_mappings_;
   if (!IsOwn(record) || record.live_quanta == 0 ||
-      record.live_quanta >= quanta_per_granule_ || record.frozen ||
+      record.live_quanta >= quanta_per_granule_ || record.is_closed() ||
       record.occupancy.empty()) {
     return 0;
   }
@@ -461,7 +466,7 @@ absl::Status GranuleBooks::CheckInvariants() const {
     if (record.live_quanta > 0) ++used;
     if (mappings > 0) ++mapped;
     if (interior) ++full;
-    const bool is_empty = record.live_quanta == 0 && !record.frozen &&
+    const bool is_empty = record.live_quanta == 0 && !record.is_closed() &&
                           mappings > 0 && spares == mappings;
     if (is_empty != (record.empty_position != 0)) {
       return absl::InternalError(

@@ -44,12 +44,16 @@ struct GranuleRecord {
   uint16_t mappings = 0;
   uint16_t spares = 0;
   uint16_t blocked_windows = 0;
-  bool frozen = false;
+  bool frozen = false;   // lost: for good
+  bool held = false;     // a pass is copying from it or to it
   ArenaIndex arena = 0;  // whose it is, or was last
   uint32_t live_quanta = 0;
   uint32_t largest_gap_quanta = 0;
   uint32_t empty_position = 0;  // 1 + index among the empty ones; 0: not empty
   Occupancy occupancy;          // live quanta, but for those of an interior
+
+  // Nothing new may come to it.
+  bool is_closed() const { return frozen || held; }
 };
 
 // Thread safety: none; guarded by its owner.

@@ -90,7 +90,7 @@ bool LargeAllocator::IsFreeSpare(VgIndex vg, OffsetInterval interval) const {
   const VgRecord& record = books_->vg(vg);
   return record.role == VgRole::kSpare && record.of_large_run &&
          record.arena == books_->arena() &&
-         !books_->granule(record.granule).frozen &&
+         !books_->granule(record.granule).is_closed() &&
          books_->IsUnreserved(record.granule, interval);
 }
 
@@ -307,7 +307,8 @@ void LargeAllocator::LeaveEmpty(VgRange range) {
   for (uint32_t i = 0; i < range.count; ++i) {
     const VgIndex vg = range.first + i;
     const GranuleRecord& record = books_->granule(books_->vg(vg).granule);
-    if (record.live_quanta == 0 && record.mappings == 1 && !record.frozen) {
+    if (record.live_quanta == 0 && record.mappings == 1 &&
+        !record.is_closed()) {
       backing_->AddEmptyRun(MakeRange(vg, 1));
     }
   }
@@ -487,7 +488,7 @@ std::optional<BlockStart> LargeAllocator::TakeParked(uint64_t quanta,
       const VgRecord& vg = books_->vg(remainder);
       const GranuleRecord& host = books_->granule(vg.granule);
       // A window with slots beneath the remainder may have filled them.
-      if (host.frozen || host.occupancy.AnyIn(vg.window)) continue;
+      if (host.is_closed() || host.occupancy.AnyIn(vg.window)) continue;
       books_->AddLive(vg.granule, vg.window);
     }
     books_->UnparkInteriors(block.interiors(), block.range.count);
@@ -521,7 +522,8 @@ GranuleId LargeAllocator::Dissolve(uint32_t index) {
     shared = granule;
     books_->Deactivate(remainder);
     const GranuleRecord& record = books_->granule(granule);
-    if (record.live_quanta == 0 && record.mappings == 1 && !record.frozen) {
+    if (record.live_quanta == 0 && record.mappings == 1 &&
+        !record.is_closed()) {
       backing_->AddEmptyRun(MakeRange(remainder, 1));
     }
   }

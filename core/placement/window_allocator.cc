@@ -97,7 +97,7 @@ void WindowAllocator::Block(uint32_t index) {
 
 void WindowAllocator::UnblockAll(GranuleId granule) {
   const GranuleRecord& record = books_->granule(granule);
-  if (record.blocked_windows == 0 || record.frozen) return;
+  if (record.blocked_windows == 0 || record.is_closed()) return;
   for (VgIndex at = books_->granule(granule).first; !at.is_none();
        at = books_->vg(at).next) {
     const VgRecord& vg = books_->vg(at);
@@ -132,7 +132,7 @@ uint32_t WindowAllocator::FindSlot(const Window& window, uint32_t rank) const {
   // So many slots' words fill a line of the host's caches.
   constexpr uint32_t kSlotsApart = 8;
   const GranuleRecord& granule = books_->granule(books_->vg(window.vg).granule);
-  if (granule.frozen) return kNone;
+  if (granule.is_closed()) return kNone;
   const bool may_be_blocked = granule.live_quanta > 0;
   // From one slot on, then from the start: free slots, a word at a time.
   const uint32_t first =

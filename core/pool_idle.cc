@@ -1,0 +1,47 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Level 2: blocks that are declared idle move while work on all others goes
+// on.
+//
+// An idle block is marked, so that whatever becomes of it does so behind the
+// lock. A virtual granule is idle when all that is live on it is. While a pass
+// copies, it has let go of the lock, and holds the granules concerned: nothing
+// new comes to them. What is freed or in use again by the time it has the lock
+// back is found by looking once more, and the remap follows under the same
+// hold of the lock: whoever marks a block active waits for that at most.
+
+#include <utility>
+
+#include "firn/core/pool_impl.h"
+
+namespace firn {
+
+absl::Status Pool::Impl::MarkIdle(const void* ptr, StreamHandle stream) {
+  MutexLock lock(&mutex_);
+  const absl::StatusOr<BlockStart> start = FindBlock(ptr);
+  if (!start.ok()) return start.status();
+  const uint64_t key = UseKey(*start);
+  if (graph_pools_.Owns(key)) return OwnedByGraphPool();
+  const absl::StatusOr<StreamToken> token = tracker_->Mark(stream);
+  if (!token.ok()) return token.status();
+  if (!MarkBlock(*start)) return NoBlockAt(ToAddress(ptr));
+  std::vector<StreamToken> work = {*token};
+  const auto uses = uses_.find(key);
+  if (uses != uses_.end()) {
+    for (const StreamToken& use : uses->second) AddUse(use, &work);
+    AddUse(*token, &work);
+  }
+  idle_.Add(key, RequestedBytes(*start), std::move(work));
+  return absl::OkStatus();
+}
+
+absl::Status Pool::Impl::MarkActive(const void* ptr) {
+  MutexLock lock(&mutex_);
+  const absl::StatusOr<BlockStart> start = FindBlock(ptr);
+  if (!start.ok()) return start.status();
+  idle_.Remove(UseKey(*start));
+  return absl::OkStatus();
+}
+
+}  // namespace firn
