@@ -1,0 +1,115 @@
+// Copyright 2026 The firn Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How long launches are held back by gated passes that are to keep to a pause,
+// in a pool whose blocks come and go between them.
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "bench/core/ghost_pool.h"
+#include "benchmark/benchmark.h"
+#include "firn/core/launch_scope.h"
+#include "firn/core/pool.h"
+
+namespace firn {
+namespace {
+
+constexpr uint64_t kPoolBytes = 1024 * kMiB;
+constexpr absl::Duration kMaxPause = absl::Milliseconds(2);
+constexpr int kPasses = 10'000;
+
+// Blocks of mixed sizes, three in ten of which are live at a time.
+class Churn {
+ public:
+  explicit Churn(Pool* pool) : pool_(pool) {}
+
+  absl::Status Fill() {
+    while (true) {
+      const absl::StatusOr<void*> block = Allocate();
+      if (absl::IsResourceExhausted(block.status())) break;
+      if (!block.ok()) return block.status();
+      blocks_.push_back(*block);
+    }
+    std::shuffle(blocks_.begin(), blocks_.end(), random_);
+    return Shrink(blocks_.size() * 3 / 10);
+  }
+  // Some come, and as many go.
+  absl::Status Step() {
+    constexpr size_t kBlocks = 200;
+    const size_t left = blocks_.size();
+    for (size_t i = 0; i < kBlocks; ++i) {
+      const absl::StatusOr<void*> block = Allocate();
+      if (!block.ok()) return block.status();
+      blocks_.push_back(*block);
+      std::swap(blocks_.back(), blocks_[random_() % blocks_.size()]);
+    }
+    return Shrink(left);
+  }
+
+ private:
+  absl::StatusOr<void*> Allocate() {
+    return pool_->Allocate(uint64_t{4096} << random_() % 8);
+  }
+  absl::Status Shrink(size_t left) {
+    while (blocks_.size() > left) {
+      const absl::Status freed = pool_->Free(blocks_.back());
+      if (!freed.ok()) return freed;
+      blocks_.pop_back();
+    }
+    return absl::OkStatus();
+  }
+
+  Pool* const pool_;
+  std::mt19937_64 random_{1};
+  std::vector<void*> blocks_;
+};
+
+// One iteration is one pass; what happens between them is not measured.
+void BM_GatedPass_MaxPause2ms(benchmark::State& state) {
+  const absl::StatusOr<std::unique_ptr<Pool>> pool = MakeGhostPool(kPoolBytes);
+  if (!pool.ok()) return SkipWith(&state, pool.status());
+  { const LaunchScope scope(**pool, nullptr); }
+  Churn churn(pool->get());
+  absl::Status status = churn.Fill();
+  CompactOptions options;
+  options.level = CompactionLevel::kLaunchScopes;
+  options.max_pause = kMaxPause;
+  std::vector<absl::Duration> pauses;
+  uint64_t moves = 0;
+  for (auto _ : state) {
+    if (!status.ok()) return SkipWith(&state, status);
+    const absl::Time start = absl::Now();
+    const absl::StatusOr<CompactionReport> report = (*pool)->Compact(options);
+    const absl::Duration pause = absl::Now() - start;
+    state.SetIterationTime(absl::ToDoubleSeconds(pause));
+    if (!report.ok()) return SkipWith(&state, report.status());
+    pauses.push_back(pause);
+    moves += report->moves;
+    status = churn.Step();
+  }
+  std::sort(pauses.begin(), pauses.end());
+  const auto within =
+      std::upper_bound(pauses.begin(), pauses.end(), kMaxPause) -
+      pauses.begin();
+  const auto at = [&pauses](double share) {
+    const auto index =
+        static_cast<size_t>(share * static_cast<double>(pauses.size() - 1));
+    return absl::ToDoubleMicroseconds(pauses[index]);
+  };
+  state.counters["within_max_pause"] =
+      static_cast<double>(within) / static_cast<double>(pauses.size());
+  state.counters["pause_us_p50"] = at(0.5);
+  state.counters["pause_us_p999"] = at(0.999);
+  state.counters["moves"] = static_cast<double>(moves);
+}
+BENCHMARK(BM_GatedPass_MaxPause2ms)->Iterations(kPasses)->UseManualTime();
+
+}  // namespace
+}  // namespace firn
