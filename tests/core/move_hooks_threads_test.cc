@@ -18,6 +18,7 @@
 #include "firn/vmm/mutex.h"
 #include "gtest/gtest.h"
 #include "tests/support/filled_blocks.h"
+#include "tests/support/fragmented_pool.h"
 #include "tests/support/pool_on_cpu.h"
 #include "tests/support/status_matchers.h"
 
@@ -25,8 +26,8 @@ namespace firn {
 namespace {
 
 using ::firn::testing::CountDamaged;
-using ::firn::testing::Fill;
 using ::firn::testing::FilledBlock;
+using ::firn::testing::FragmentPool;
 using ::firn::testing::kKiB;
 using ::firn::testing::kMiB;
 using ::firn::testing::PoolOnCpu;
@@ -65,20 +66,7 @@ class MoveHooksThreadsTest : public ::testing::TestWithParam<CpuSync> {
 
   // Fills the pool and frees all but every sixth block.
   std::vector<FilledBlock> Fragment() {
-    std::vector<FilledBlock> kept;
-    std::vector<void*> casualties;
-    for (uint64_t i = 0;; ++i) {
-      const absl::StatusOr<void*> ptr = pool().Allocate(64 * kKiB);
-      if (!ptr.ok()) break;
-      if (i % 6 == 0) {
-        kept.push_back({*ptr, 64 * kKiB, i});
-        Fill(kept.back());
-      } else {
-        casualties.push_back(*ptr);
-      }
-    }
-    for (void* const ptr : casualties) FIRN_EXPECT_OK(pool().Free(ptr));
-    return kept;
+    return FragmentPool(&pool(), 64 * kKiB, /*keep=*/6);
   }
 
   std::unique_ptr<PoolOnCpu> on_cpu_;

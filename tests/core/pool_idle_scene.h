@@ -19,6 +19,7 @@
 #include "firn/vmm/faulting_driver.h"
 #include "gtest/gtest.h"
 #include "tests/support/filled_blocks.h"
+#include "tests/support/fragmented_pool.h"
 #include "tests/support/pool_on_cpu.h"
 #include "tests/support/status_matchers.h"
 
@@ -101,18 +102,7 @@ class PoolIdleScene : public ::testing::TestWithParam<CpuSync> {
 
   // Fills the pool and frees all but every `keep`-th block.
   void Fragment(uint64_t keep = 8, uint64_t bytes = kBlockBytes) {
-    std::vector<void*> casualties;
-    for (uint64_t i = 0;; ++i) {
-      const absl::StatusOr<void*> ptr = pool().Allocate(bytes);
-      if (!ptr.ok()) break;
-      if (i % keep == 0) {
-        blocks_.push_back({*ptr, bytes, i});
-        Fill(blocks_.back());
-      } else {
-        casualties.push_back(*ptr);
-      }
-    }
-    for (void* const ptr : casualties) FIRN_EXPECT_OK(pool().Free(ptr));
+    blocks_ = FragmentPool(&pool(), bytes, keep);
   }
 
   void MarkAllIdle() {
