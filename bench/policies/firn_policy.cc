@@ -29,6 +29,11 @@ absl::StatusOr<std::unique_ptr<Policy>> FirnPolicy::Create(
   if (options.verify && options.storage != CpuStorage::kReal) {
     return absl::InvalidArgumentError("contents exist in real storage only");
   }
+  if (options.idle_share.has_value() &&
+      options.compaction != CompactionMode::kBackground) {
+    return absl::InvalidArgumentError(
+        "an idle share is moved in the background only");
+  }
   CpuDriverOptions driver_options;
   driver_options.storage = options.storage;
   // Ghost devices have a granule more than the pool may hold, so that it is
@@ -47,7 +52,9 @@ absl::StatusOr<std::unique_ptr<Policy>> FirnPolicy::Create(
   pool_options.driver = driver;
   pool_options.capacity_bytes = options.capacity_bytes;
   pool_options.granule_bytes = options.granule_bytes;
-  pool_options.move_on_failure = options.compaction != CompactionMode::kOff;
+  // What is not declared idle counts as in use all the time.
+  pool_options.move_on_failure =
+      options.compaction != CompactionMode::kOff && !options.idle_share;
   absl::StatusOr<std::unique_ptr<Pool>> pool =
       Pool::Create(std::move(pool_options));
   if (!pool.ok()) return pool.status();
@@ -66,7 +73,9 @@ FirnPolicy::FirnPolicy(const PolicyOptions& options,
       driver_(std::move(driver)),
       pool_(std::move(pool)),
       usage_(pool_->GetUsage()),
-      trigger_(options.granule_bytes) {}
+      trigger_(options.granule_bytes) {
+  if (options.idle_share) idle_share_.emplace(*options.idle_share);
+}
 
 absl::StatusOr<uint64_t> FirnPolicy::Allocate(uint64_t bytes,
                                               uint32_t /*stream*/) {
@@ -75,6 +84,7 @@ absl::StatusOr<uint64_t> FirnPolicy::Allocate(uint64_t bytes,
   absl::StatusOr<void*> block = pool_->Allocate(bytes);
   if (absl::Status noted = NoteUsage(start_us); !noted.ok()) return noted;
   if (!block.ok()) return block.status();
+  if (idle_share_) idle_share_->Add(ToAddress(*block));
   if (verify_) {
     if (absl::Status filled = FillNewBlock(*block, bytes); !filled.ok()) {
       return filled;
@@ -95,19 +105,37 @@ absl::Status FirnPolicy::Free(uint64_t address, uint32_t /*stream*/) {
   }
   absl::Status freed = pool_->Free(ToPointer(address));
   usage_ = pool_->GetUsage();
+  if (freed.ok() && idle_share_) idle_share_->Remove(address);
   return freed;
 }
 
 absl::Status FirnPolicy::Tick(int64_t /*time_us*/) {
+  if (absl::Status declared = DeclareIdleShare(); !declared.ok()) {
+    return declared;
+  }
   if (compaction_ != CompactionMode::kBackground || !trigger_.Tick() ||
       !trigger_.IsWasteful(usage_.used_bytes, usage_.live_bytes)) {
     return absl::OkStatus();
   }
   const double start_us = DriverAndCopyUs();
-  absl::StatusOr<CompactionReport> report = pool_->Compact();
+  CompactOptions options;
+  if (idle_share_) options.level = CompactionLevel::kDeclaredIdle;
+  absl::StatusOr<CompactionReport> report = pool_->Compact(options);
   if (!report.ok()) return report.status();
   trigger_.PassDone(report->granules_recovered);
   return NoteUsage(start_us);
+}
+
+absl::Status FirnPolicy::DeclareIdleShare() {
+  if (!idle_share_) return absl::OkStatus();
+  while (const std::optional<IdleShare::Change> change = idle_share_->Next()) {
+    void* const block = ToPointer(change->address);
+    absl::Status declared = change->is_idle
+                                ? pool_->MarkIdle(block, /*stream=*/nullptr)
+                                : pool_->MarkActive(block);
+    if (!declared.ok()) return declared;
+  }
+  return absl::OkStatus();
 }
 
 double FirnPolicy::DriverAndCopyUs() const {

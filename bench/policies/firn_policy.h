@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -16,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "bench/policies/background_trigger.h"
+#include "bench/policies/idle_share.h"
 #include "bench/policies/policy.h"
 #include "bench/policies/policy_options.h"
 #include "firn/core/pool.h"
@@ -35,7 +37,8 @@ class FirnPolicy : public Policy {
   absl::string_view name() const override { return "firn"; }
   absl::StatusOr<uint64_t> Allocate(uint64_t bytes, uint32_t stream) override;
   absl::Status Free(uint64_t address, uint32_t stream) override;
-  // A compaction pass in the background mode, when one is due.
+  // Declares idle or active what an idle share wants; then a compaction pass in
+  // the background mode, when one is due.
   absl::Status Tick(int64_t time_us) override;
   PolicyUsage usage() const override;
   PolicyReport Report() override;
@@ -51,6 +54,8 @@ class FirnPolicy : public Policy {
   FirnPolicy(const PolicyOptions& options, std::unique_ptr<CpuDriver> device,
              std::shared_ptr<CountingDriver> driver,
              std::unique_ptr<Pool> pool);
+
+  absl::Status DeclareIdleShare();
 
   // Modelled time of all driver calls and copies so far.
   double DriverAndCopyUs() const;
@@ -73,6 +78,7 @@ class FirnPolicy : public Policy {
 
   PoolUsage usage_;  // after the last event
   BackgroundTrigger trigger_;
+  std::optional<IdleShare> idle_share_;
   std::vector<double> pause_us_;
 
   absl::flat_hash_map<uint64_t, FilledBlock> filled_;  // by address

@@ -7,6 +7,7 @@
 #define FIRN_BENCH_POLICIES_POLICY_OPTIONS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "firn/vmm/cost_model.h"
@@ -34,6 +35,9 @@ struct PolicyOptions {
   CompactionMode compaction = CompactionMode::kOnDemand;
 
   // For the policy firn alone.
+  // This share of the live blocks, those allocated longest ago, is declared
+  // idle, and nothing else moves: compaction kBackground only. From 0 to 1.
+  std::optional<double> idle_share;
   CpuStorage storage = CpuStorage::kGhost;
   // Fill blocks with a pattern and check it (storage kReal only).
   bool verify = false;

@@ -15,6 +15,7 @@
 #include "absl/strings/strip.h"
 #include "bench/policies/make_policy.h"
 #include "bench/traces/byte_count.h"
+#include "bench/traces/decimal_number.h"
 #include "bench/traces/whole_number.h"
 #include "firn/vmm/cost_model.h"
 #include "firn/vmm/cpu/cpu_driver.h"
@@ -107,6 +108,16 @@ absl::Status SetCost(absl::string_view value, ReplayFlags* flags) {
   return absl::OkStatus();
 }
 
+absl::Status SetIdleShare(absl::string_view value, ReplayFlags* flags) {
+  absl::StatusOr<double> share = ParseDecimal(value, /*most=*/1);
+  if (!share.ok()) {
+    return absl::InvalidArgumentError(
+        "expected a number from 0 to 1 such as 0.05");
+  }
+  flags->policy.idle_share = *share;
+  return absl::OkStatus();
+}
+
 absl::Status SetExportRmm(absl::string_view value, ReplayFlags* flags) {
   if (value.empty()) return absl::InvalidArgumentError("expected a file");
   flags->export_rmm = std::string(value);
@@ -129,7 +140,7 @@ constexpr ValueFlag kValueFlags[] = {
     {"capacity", &SetCapacity},     {"granule", &SetGranule},
     {"storage", &SetStorage},       {"cost", &SetCost},
     {"export_rmm", &SetExportRmm},  {"export_snapshot", &NotYet},
-    {"idle_share", &NotYet},
+    {"idle_share", &SetIdleShare},
 };
 
 struct Switch {
@@ -190,6 +201,13 @@ absl::Status CheckTogether(const ReplayFlags& flags) {
         "--verify: ghost storage has no contents to check; add "
         "--storage=real");
   }
+  if (policy.idle_share.has_value() &&
+      (policy.policy != "firn" ||
+       policy.compaction != CompactionMode::kBackground)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--idle_share: '", *policy.idle_share,
+        "': only firn with --compaction=background moves what is idle"));
+  }
   if (flags.capacity.kind == Capacity::Kind::kBytes &&
       flags.capacity.bytes < policy.granule_bytes) {
     return absl::InvalidArgumentError(
@@ -244,6 +262,9 @@ prints how well a policy used it.
   --compaction=MODE    when firn and paged_migrating move live memory: off,
                        on_demand (when an allocation would fail) or background
                        (also meanwhile); others never do (default on_demand)
+  --idle_share=SHARE   this share of the live blocks, from 0 to 1, is declared
+                       idle, those allocated longest ago, and firn moves nothing
+                       else (with --compaction=background)
   --placement=NAME     how firn places blocks: firn
   --capacity=SIZE      most memory the policy may hold: a size (80GiB), a
                        multiple of the trace's peak (1.02x), or min: the least

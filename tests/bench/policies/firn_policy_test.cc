@@ -87,6 +87,65 @@ TEST(FirnPolicyTest, BackgroundMovesWhileEventsPass) {
   EXPECT_EQ(policy->Report().content_errors, 0u);
 }
 
+PolicyOptions IdleShareOptions(double share) {
+  PolicyOptions options =
+      Options(CompactionMode::kBackground, CpuStorage::kReal);
+  options.idle_share = share;
+  return options;
+}
+
+// As many events as lie between two passes, or a little more.
+void PassEvents(Policy* policy) {
+  for (uint32_t i = 0; i < BackgroundTrigger::kShortestIntervalEvents; ++i) {
+    FIRN_ASSERT_OK(policy->Tick(i));
+  }
+}
+
+TEST(FirnPolicyTest, WhereAllIsIdleAPassMovesIt) {
+  FIRN_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Policy> policy,
+                            FirnPolicy::Create(IdleShareOptions(1)));
+  FIRN_ASSERT_OK_AND_ASSIGN(const std::vector<uint64_t> survivors,
+                            LeaveScattered(policy.get()));
+  const uint64_t used_before = policy->usage().used_bytes;
+  PassEvents(policy.get());
+  EXPECT_LT(policy->usage().used_bytes, used_before / 2);
+  EXPECT_EQ(policy->Report().pause_us.size(), 1u);
+  for (const uint64_t block : survivors) {
+    FIRN_ASSERT_OK(policy->Free(block, 0));
+    FIRN_ASSERT_OK(policy->Tick(0));
+  }
+  EXPECT_EQ(policy->Report().content_errors, 0u);
+}
+
+TEST(FirnPolicyTest, WhereNothingIsIdleNothingMovesEvenOnFailure) {
+  FIRN_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Policy> policy,
+                            FirnPolicy::Create(IdleShareOptions(0)));
+  FIRN_ASSERT_OK(LeaveScattered(policy.get()).status());
+  PassEvents(policy.get());
+  EXPECT_THAT(policy->Allocate(20 * kGranule, 0),
+              testing::StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_EQ(policy->Report().granules_moved, 0u);
+}
+
+TEST(FirnPolicyTest, TheMoreIsIdleTheLessIsUsed) {
+  uint64_t last_used = ~uint64_t{0};
+  for (const double share : {0.0, 0.5, 1.0}) {
+    FIRN_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Policy> policy,
+                              FirnPolicy::Create(IdleShareOptions(share)));
+    FIRN_ASSERT_OK(LeaveScattered(policy.get()).status());
+    PassEvents(policy.get());
+    EXPECT_LT(policy->usage().used_bytes, last_used) << share;
+    last_used = policy->usage().used_bytes;
+  }
+}
+
+TEST(FirnPolicyTest, AnIdleShareIsForTheBackgroundAlone) {
+  PolicyOptions options = IdleShareOptions(0.5);
+  options.compaction = CompactionMode::kOnDemand;
+  EXPECT_THAT(FirnPolicy::Create(options).status(),
+              testing::StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
 TEST(FirnPolicyTest, OnDemandDoesNothingWhileEventsPass) {
   FIRN_ASSERT_OK_AND_ASSIGN(
       const std::unique_ptr<Policy> policy,

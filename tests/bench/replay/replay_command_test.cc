@@ -63,6 +63,37 @@ TEST(ReplayCommandTest, PrintsATableWithoutJson) {
   EXPECT_THAT(outcome.out, HasSubstr("ideal"));
 }
 
+TEST(ReplayCommandTest, AnIdleShareGivesTheSameFiguresEachTime) {
+  const std::vector<std::string> args = {
+      "--trace=gen:kv,days=0.02,events=20K",
+      "--compaction=background",
+      "--idle_share=0.5",
+      "--capacity=1.2x",
+      "--json",
+  };
+  nlohmann::json first;
+  for (int run = 0; run < 2; ++run) {
+    const Outcome outcome = RunCommand(args);
+    ASSERT_EQ(outcome.exit_status, kExitOk) << outcome.err;
+    nlohmann::json json = nlohmann::json::parse(outcome.out);
+    EXPECT_GT(json["granules_moved"], 0);
+    for (const char* const measured : {"wall_s", "alloc_ns_p50", "alloc_ns_p99",
+                                       "free_ns_p50", "free_ns_p99"}) {
+      json.erase(measured);
+    }
+    if (run == 0) first = json;
+    EXPECT_EQ(json, first);
+  }
+}
+
+TEST(ReplayCommandTest, AnIdleShareWithoutBackgroundIsABadFlag) {
+  const Outcome outcome =
+      RunCommand({"--trace=gen:kv", "--idle_share=0.5", "--json"});
+  EXPECT_EQ(outcome.exit_status, kExitBadInput);
+  EXPECT_THAT(outcome.out, IsEmpty());
+  EXPECT_THAT(outcome.err, HasSubstr("--idle_share"));
+}
+
 TEST(ReplayCommandTest, FailedAllocationsAreNoFailure) {
   const Outcome outcome = RunCommand(
       {"--trace=" + SmallLog(), "--policy=paged", "--capacity=4MiB", "--json"});

@@ -33,6 +33,7 @@ TEST(ReplayFlagsTest, DefaultsAreThoseOfTheHelp) {
   EXPECT_EQ(flags.policy.storage, CpuStorage::kGhost);
   EXPECT_EQ(flags.policy.cost, CostProfile::kA100);
   EXPECT_FALSE(flags.policy.verify);
+  EXPECT_FALSE(flags.policy.idle_share.has_value());
   EXPECT_EQ(flags.capacity.kind, Capacity::Kind::kBytes);
   EXPECT_EQ(flags.capacity.bytes, uint64_t{80} << 30);
   EXPECT_FALSE(flags.json);
@@ -42,16 +43,18 @@ TEST(ReplayFlagsTest, DefaultsAreThoseOfTheHelp) {
 TEST(ReplayFlagsTest, SetsEveryFlag) {
   FIRN_ASSERT_OK_AND_ASSIGN(
       ReplayFlags flags,
-      ParseReplayFlags(Args{
-          "--json", "--verify", "--storage=real", "--compaction=background",
-          "--placement=firn", "--capacity=min", "--granule=4MiB", "--cost=fast",
-          "--export_rmm=out.csv", "--trace=gen:kv,seed=2,days=0.5"}));
+      ParseReplayFlags(Args{"--json", "--verify", "--storage=real",
+                            "--compaction=background", "--placement=firn",
+                            "--capacity=min", "--granule=4MiB", "--cost=fast",
+                            "--export_rmm=out.csv", "--idle_share=0.35",
+                            "--trace=gen:kv,seed=2,days=0.5"}));
   EXPECT_EQ(flags.trace, "gen:kv,seed=2,days=0.5");
   EXPECT_EQ(flags.policy.compaction, CompactionMode::kBackground);
   EXPECT_EQ(flags.policy.granule_bytes, uint64_t{4} << 20);
   EXPECT_EQ(flags.policy.storage, CpuStorage::kReal);
   EXPECT_EQ(flags.policy.cost, CostProfile::kFast);
   EXPECT_TRUE(flags.policy.verify);
+  EXPECT_EQ(flags.policy.idle_share, 0.35);
   EXPECT_EQ(flags.capacity.kind, Capacity::Kind::kMinimum);
   EXPECT_EQ(flags.export_rmm, "out.csv");
   EXPECT_TRUE(flags.json);
@@ -97,7 +100,23 @@ TEST(ReplayFlagsTest, EveryErrorIsOneLineThatNamesFlagValueAndRemedy) {
       {{"--trace=x", "--verify=yes"}, {"--verify", "no value"}},
       {{"--trace=x", "--export_rmm="}, {"--export_rmm", "file"}},
       {{"--trace=x", "--export_snapshot=y"}, {"--export_snapshot", "version"}},
-      {{"--trace=x", "--idle_share=0.05"}, {"--idle_share", "version"}},
+      {{"--trace=x", "--compaction=background", "--idle_share=1.5"},
+       {"--idle_share", "'1.5'", "from 0 to 1"}},
+      {{"--trace=x", "--compaction=background", "--idle_share=-0.1"},
+       {"--idle_share", "'-0.1'", "from 0 to 1"}},
+      {{"--trace=x", "--compaction=background", "--idle_share=nan"},
+       {"--idle_share", "'nan'", "from 0 to 1"}},
+      {{"--trace=x", "--compaction=background", "--idle_share=5%"},
+       {"--idle_share", "'5%'", "from 0 to 1"}},
+      {{"--trace=x", "--compaction=background", "--idle_share="},
+       {"--idle_share", "''", "from 0 to 1"}},
+      {{"--trace=x", "--idle_share=0.05"},
+       {"--idle_share", "0.05", "--compaction=background"}},
+      {{"--trace=x", "--compaction=off", "--idle_share=0.05"},
+       {"--idle_share", "0.05", "--compaction=background"}},
+      {{"--trace=x", "--policy=paged_migrating", "--compaction=background",
+        "--idle_share=0.05"},
+       {"--idle_share", "0.05", "only firn"}},
       {{"--trace=x", "--json", "--json"}, {"--json", "twice"}},
   };
   for (const BadFlag& bad : cases) {
@@ -117,7 +136,7 @@ TEST(ReplayFlagsTest, HelpNeedsNothingElseAndNamesEveryFlag) {
   for (const absl::string_view flag :
        {"--trace", "--policy", "--compaction", "--placement", "--capacity",
         "--granule", "--storage", "--cost", "--verify", "--export_rmm",
-        "--json"}) {
+        "--idle_share", "--json"}) {
     EXPECT_THAT(ReplayHelp(), HasSubstr(std::string(flag)));
   }
 }
