@@ -183,21 +183,38 @@ absl::StatusOr<bool> Pool::Impl::ReclaimFromOthers(const Request& request) {
   const uint32_t budget = store_.budget_granules();
   const uint32_t wanted =
       GranulesFor(request) + (held > budget ? held - budget : 0);
+  // Likewise what is mapped for the domain beyond its lowered limit.
+  uint32_t beyond_domain = 0;
+  const auto domain = domain_records_.find(own.key.domain);
+  if (domain != domain_records_.end()) {
+    const GranuleLimit& limit = domain->second.limit;
+    uint32_t mapped = 0;
+    for (const auto& arena : arenas_) {
+      if (arena->key.domain == own.key.domain) {
+        mapped += arena->books.mapped_granules();
+      }
+    }
+    const uint32_t most = may_exceed_soft_limits_ ? limit.hard : limit.soft;
+    beyond_domain = mapped > most ? mapped - most : 0;
+  }
   uint32_t unmapped = 0;
   bool has_other_kinds = false;
   // Those of its own domain first: they leave something of the domain's limit,
   // where nothing else would help.
   for (const bool in_domain : {true, false}) {
+    const uint32_t most =
+        in_domain ? std::max(wanted, GranulesFor(request) + beyond_domain)
+                  : wanted;
     if (!in_domain && unmapped == 0 && IsLimitedByDomain(request)) break;
     for (const auto& arena : arenas_) {
-      if (arena.get() == &own || unmapped >= wanted ||
+      if (arena.get() == &own || unmapped >= most ||
           (arena->key.domain == own.key.domain) != in_domain) {
         continue;
       }
       has_other_kinds |= arena->backing.kind() != own.backing.kind();
       const uint32_t before = arena->books.mapped_granules();
       const absl::StatusOr<uint32_t> vgs =
-          arena->backing.UnmapEmpty(wanted - unmapped);
+          arena->backing.UnmapEmpty(most - unmapped);
       // Where it would have to wait, and may not, nothing has changed.
       if (!vgs.ok() && may_wait_) return vgs.status();
       unmapped += before - arena->books.mapped_granules();
