@@ -153,6 +153,8 @@ class Pool {
   // LaunchScope of the calling thread, or inside a move hook; or a capture is
   // open, or work is on a stream that cannot be tracked (kLaunchScopes).
   // DeadlineExceeded: max_wait has passed; it says what was awaited.
+  // ResourceExhausted (kDeclaredIdle): no address or no mapping is left to copy
+  // through.
   absl::StatusOr<CompactionReport> Compact(CompactOptions options = {});
 
   // Gives unused granules back to the driver until at most `keep_bytes` are
