@@ -4,14 +4,18 @@
 // That the accounts of the property test would notice: what is theirs to
 // notice, done to them by hand.
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/core/property/graph_account.h"
+#include "tests/core/property/idle_account.h"
 #include "tests/core/property/limit_account.h"
+#include "tests/core/property/operation.h"
 #include "tests/core/property/pattern_owners.h"
 #include "tests/core/property/state.h"
 #include "tests/core/property/use_account.h"
@@ -162,6 +166,86 @@ TEST_F(GraphAccountTest, AReleasedPoolKeepsNothing) {
   graphs_.Release(GraphPoolId{1});
   graphs_.Added(Block(4096, 1000));
   EXPECT_EQ(FailureNow(0, 0), "OK");
+}
+
+// --- IdleAccount ---
+
+class IdleAccountTest : public ::testing::Test {
+ protected:
+  // A few blocks on each of many granules; a pass has something to do.
+  IdleAccountTest() : state_(Setting()) {
+    for (int i = 0; i < 2000; ++i) {
+      Perform(Allocate{.bytes = 512}, state_);
+    }
+    Perform(FreeMost{.first = 0, .count = 2000, .stride = 6}, state_);
+  }
+
+  const std::vector<LiveBlock>& blocks() { return state_.shadow().blocks(); }
+  // What the account says of a pass that moves all that it can.
+  std::string FailureOfPass() {
+    idle_.BeginPass(state_.pool(), blocks());
+    return Pass();
+  }
+  std::string Pass() {
+    const absl::StatusOr<CompactionReport> report = state_.pool().Compact();
+    EXPECT_TRUE(report.ok() && report->moves > 0);
+    return idle_.EndPass(state_.pool(), report->moves).ToString();
+  }
+
+  State state_;
+  IdleAccount idle_;
+};
+
+TEST_F(IdleAccountTest, WhatIsIdleMayMove) {
+  for (const LiveBlock& block : blocks()) idle_.Declare(block);
+  EXPECT_EQ(FailureOfPass(), "OK");
+  EXPECT_EQ(idle_.passes(), 1u);
+}
+
+TEST_F(IdleAccountTest, ABlockInUseThatMovesIsNoticed) {
+  EXPECT_THAT(FailureOfPass(), HasSubstr("which is in use"));
+}
+
+TEST_F(IdleAccountTest, ANeighbourOfABlockInUseThatMovesIsNoticed) {
+  // Where there are several on a virtual granule, the last one is in use.
+  std::map<uintptr_t, std::vector<LiveBlock>> blocks_of;
+  for (const LiveBlock& block : blocks()) {
+    blocks_of[reinterpret_cast<uintptr_t>(block.content.ptr) /
+              state_.setting().granule_bytes]
+        .push_back(block);
+    idle_.Declare(block);
+  }
+  for (const auto& [vg, neighbours] : blocks_of) {
+    if (neighbours.size() == 1) continue;
+    idle_.Activate(
+        *std::max_element(neighbours.begin(), neighbours.end(),
+                          [](const LiveBlock& a, const LiveBlock& b) {
+                            return a.content.ptr < b.content.ptr;
+                          }));
+  }
+  EXPECT_THAT(FailureOfPass(), HasSubstr("shares its virtual granule"));
+}
+
+TEST_F(IdleAccountTest, WhatIsActiveAgainDuringAPassMustStay) {
+  for (const LiveBlock& block : blocks()) idle_.Declare(block);
+  idle_.BeginPass(state_.pool(), blocks());
+  for (const LiveBlock& block : blocks()) idle_.Activate(block);
+  EXPECT_THAT(Pass(), HasSubstr("which is in use"));
+  EXPECT_EQ(idle_.rescued(), blocks().size());
+}
+
+TEST_F(IdleAccountTest, FiguresThatAreNotItsOwnAreNoticed) {
+  idle_.Declare(blocks()[0]);
+  idle_.Declare(blocks()[0]);
+  idle_.Declare(blocks()[1]);
+  idle_.Removed(blocks()[1]);
+  PoolStats stats;
+  stats.idle_blocks = 1;
+  stats.idle_bytes = 512;
+  EXPECT_TRUE(idle_.AfterOperation(state_.pool(), stats, false).ok());
+  stats.idle_bytes = 1024;
+  EXPECT_THAT(idle_.AfterOperation(state_.pool(), stats, false).ToString(),
+              HasSubstr("idle_blocks: 1 of 1024 bytes instead of 1 of 512"));
 }
 
 }  // namespace

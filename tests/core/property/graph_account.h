@@ -36,6 +36,10 @@ class GraphAccount : public Account {
   bool IsLastUse(GraphPoolId id) const { return pools_.at(id).uses == 1; }
   // Whether one of the streams, or without any the thread, has a pool open.
   bool HasUser(const std::vector<StreamHandle>& streams) const;
+  // Whether the live block belongs to a pool.
+  bool Owns(const LiveBlock& block) const {
+    return live_.count(reinterpret_cast<uintptr_t>(block.content.ptr)) > 0;
+  }
   uint64_t reuses() const { return reuses_; }
 
   void Begin(Pool* pool, GraphPoolId id,

@@ -19,6 +19,7 @@
 #include "firn/core/move_hooks.h"
 #include "firn/core/pool.h"
 #include "tests/core/property/account.h"
+#include "tests/core/property/idle_account.h"
 #include "tests/core/property/pin_account.h"
 #include "tests/core/property/shadow.h"
 
@@ -37,9 +38,9 @@ class HookAccount : public Account {
     std::function<bool(absl::Span<const MovingBlock> blocks)> meddle;
   };
 
-  // Owns neither; both must outlive all calls of hooks.
-  HookAccount(Shadow* shadow, const PinAccount* pins)
-      : shadow_(shadow), pins_(pins) {}
+  // Owns none; all must outlive all calls of hooks.
+  HookAccount(Shadow* shadow, const PinAccount* pins, const IdleAccount* idle)
+      : shadow_(shadow), pins_(pins), idle_(idle) {}
   HookAccount(const HookAccount&) = delete;
   HookAccount& operator=(const HookAccount&) = delete;
 
@@ -90,6 +91,7 @@ class HookAccount : public Account {
 
   Shadow* const shadow_;
   const PinAccount* const pins_;
+  const IdleAccount* const idle_;
   std::vector<Hook> hooks_;  // in the order in which they were added
   std::vector<Announcement> open_;
   uint64_t last_id_ = 0;

@@ -20,6 +20,15 @@ bool FreeOne(absl::Span<const MovingBlock> blocks, uint32_t number,
   return block != nullptr && state.FreeAsItIs(block, block->stream);
 }
 
+// Nothing lives or dies by that.
+bool ActivateOne(absl::Span<const MovingBlock> blocks, uint32_t number,
+                 State& state) {
+  const LiveBlock* const block =
+      state.shadow().Find(blocks[number % blocks.size()].ptr);
+  if (block != nullptr) state.MarkActive(*block);
+  return false;
+}
+
 }  // namespace
 
 absl::string_view NameOf(AddHook::Meddling meddling) {
@@ -30,6 +39,8 @@ absl::string_view NameOf(AddHook::Meddling meddling) {
       return "AddHook::Meddling::kFree";
     case AddHook::Meddling::kAllocate:
       return "AddHook::Meddling::kAllocate";
+    case AddHook::Meddling::kActivate:
+      return "AddHook::Meddling::kActivate";
   }
   return "";
 }
@@ -52,6 +63,12 @@ void AddHook::Perform(State& state) const {
                       &state](absl::Span<const MovingBlock> /*blocks*/) {
       state.AllocateInHook(wanted_bytes);
       return true;
+    };
+  }
+  if (meddling == Meddling::kActivate) {
+    conduct.meddle = [number = block,
+                      &state](absl::Span<const MovingBlock> blocks) {
+      return ActivateOne(blocks, number, state);
     };
   }
   state.Expect(state.hooks().Add(&state.pool(), std::move(conduct)));

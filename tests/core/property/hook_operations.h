@@ -17,23 +17,24 @@
 
 namespace firn::testing::property {
 
-// Adds a hook that may refuse moves, or free or allocate before them.
+// Adds a hook that may refuse moves, or free, allocate or use again what was
+// idle before them.
 struct AddHook {
-  enum class Meddling : uint8_t { kNone, kFree, kAllocate };
+  enum class Meddling : uint8_t { kNone, kFree, kAllocate, kActivate };
   static constexpr absl::string_view kName = "AddHook";
   static constexpr uint32_t kWeights[] = {6, 6, 6};
 
   // 0: none.
   uint32_t veto_every = 0;
   Meddling meddling = Meddling::kNone;
-  // Of what it allocates; which of the blocks it frees.
+  // Of what it allocates; which of the blocks it frees or marks active.
   uint64_t bytes = 0;
   uint32_t block = 0;
 
   static AddHook Draw(Choices& choices, const Setting& setting) {
-    const uint32_t kind = choices.Index(4);
+    const uint32_t kind = choices.Index(6);
     return {choices.OneIn(2) ? 0 : static_cast<uint32_t>(choices.Between(1, 5)),
-            kind < 2 ? static_cast<Meddling>(1 + kind) : Meddling::kNone,
+            kind < 3 ? static_cast<Meddling>(1 + kind) : Meddling::kNone,
             1 + choices.Below(setting.granule_bytes), DrawNumber(choices)};
   }
   void Perform(State& state) const;

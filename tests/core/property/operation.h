@@ -23,6 +23,7 @@
 #include "tests/core/property/domain_operations.h"
 #include "tests/core/property/graph_operations.h"
 #include "tests/core/property/hook_operations.h"
+#include "tests/core/property/idle_operations.h"
 #include "tests/core/property/pool_operations.h"
 #include "tests/core/property/record_operations.h"
 #include "tests/core/property/setting.h"
@@ -37,7 +38,7 @@ using Operation =
                  RecordUse, ReleaseStream, TakePin, GiveUpPin, FreePinned,
                  RegisterTag, AskUsage, AddHook, GiveUpHook, CreateDomain,
                  CloseDomain, SetDomainLimit, SetLimit, Export, BeginPool,
-                 EndPool, ReleasePool>;
+                 EndPool, ReleasePool, MarkIdle, MarkActive, GatherIdle>;
 
 void Perform(const Operation& operation, State& state);
 std::string ToCode(const Operation& operation);

@@ -4,9 +4,12 @@
 #include "tests/core/property/pool_operations.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "tests/core/property/record_operations.h"
 
 namespace firn::testing::property {
 namespace {
@@ -22,8 +25,24 @@ CompactOptions OptionsOf(const Compact& pass) {
   options.max_moves = pass.max_moves;
   if (pass.no_time) options.max_duration = absl::ZeroDuration();
   options.wanted_granules = pass.wanted_granules;
+  if (pass.max_pause_us > 0) {
+    options.max_pause = absl::Microseconds(pass.max_pause_us);
+  }
   options.dry_run = pass.dry_run;
   return options;
+}
+
+// Declares idle what the pass wants to be.
+void DeclareIdle(const Compact& pass, State& state) {
+  // What threads keep of freed memory may be in use again at any time.
+  for (uint32_t i = 0; i < state.work().stream_count(); ++i) {
+    ReleaseStream{.stream = i}.Perform(state);
+  }
+  std::vector<LiveBlock>& blocks = state.shadow().blocks();
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (pass.busy_every > 0 && i % pass.busy_every == 0) continue;
+    state.MarkIdle(&blocks[i], blocks[i].stream);
+  }
 }
 
 // Whether a pass may end like this.
@@ -31,6 +50,12 @@ bool IsExcused(const Compact& pass, const State& state,
                const absl::Status& status) {
   if (state.was_faulted()) return true;
   if (pass.impatient && absl::IsDeadlineExceeded(status)) return true;
+  // It copies through mappings of its own, which may be too many, or find no
+  // address.
+  if (pass.level == CompactionLevel::kDeclaredIdle &&
+      absl::IsResourceExhausted(status)) {
+    return true;
+  }
   return pass.level == CompactionLevel::kLaunchScopes &&
          state.IsOfGateInDoubt(status);
 }
@@ -90,9 +115,15 @@ void CheckReport(const Compact& pass, const PoolStats& before,
 }  // namespace
 
 absl::string_view NameOf(CompactionLevel level) {
-  return level == CompactionLevel::kCallerPromises
-             ? "CompactionLevel::kCallerPromises"
-             : "CompactionLevel::kLaunchScopes";
+  switch (level) {
+    case CompactionLevel::kCallerPromises:
+      return "CompactionLevel::kCallerPromises";
+    case CompactionLevel::kLaunchScopes:
+      return "CompactionLevel::kLaunchScopes";
+    case CompactionLevel::kDeclaredIdle:
+      return "CompactionLevel::kDeclaredIdle";
+  }
+  return "";
 }
 
 absl::string_view NameOf(DriverResult result) {
@@ -102,12 +133,15 @@ absl::string_view NameOf(DriverResult result) {
 
 Compact Compact::Draw(Choices& choices, const Setting& setting) {
   Compact pass;
-  if (choices.OneIn(2)) pass.level = CompactionLevel::kLaunchScopes;
+  pass.level = static_cast<CompactionLevel>(choices.Below(3));
   if (choices.OneIn(6)) {
     pass.max_bytes = choices.Between(1, setting.capacity_bytes());
   }
   if (choices.OneIn(6)) pass.max_moves = choices.Between(1, 20);
   if (choices.OneIn(6)) pass.wanted_granules = choices.Between(1, 4);
+  if (choices.OneIn(4)) pass.max_pause_us = 1u << choices.Index(12);
+  pass.declares_idle = choices.OneIn(2);
+  if (choices.OneIn(2)) pass.busy_every = 1 + choices.Index(16);
   pass.dry_run = choices.OneIn(8);
   pass.impatient = choices.OneIn(8);
   pass.no_time = choices.OneIn(16);
@@ -116,10 +150,22 @@ Compact Compact::Draw(Choices& choices, const Setting& setting) {
 
 void Compact::Perform(State& state) const {
   if (level == CompactionLevel::kLaunchScopes) state.SynchronizeUnscoped();
+  if (level == CompactionLevel::kDeclaredIdle && declares_idle) {
+    DeclareIdle(*this, state);
+  }
   const PoolStats before = state.pool().GetStats();
   const HookCalls hooks_before(state.hooks());
+  const bool moves_idle_only =
+      level == CompactionLevel::kDeclaredIdle && !dry_run;
+  if (moves_idle_only) {
+    state.idle().BeginPass(state.pool(), state.shadow().blocks());
+  }
   const absl::StatusOr<CompactionReport> report =
       state.pool().Compact(OptionsOf(*this));
+  if (moves_idle_only) {
+    state.Expect(
+        state.idle().EndPass(state.pool(), report.ok() ? report->moves : 0));
+  }
   if (state.is_inside()) {
     return state.Expect(
         absl::IsFailedPrecondition(report.status()),
@@ -162,13 +208,10 @@ void Trim::Perform(State& state) const {
                    state.was_faulted(),
                absl::StrCat("Trim kept more than it had to: ",
                             Difference(before, after)));
-  // What was exported and has become idle goes, whatever is to be kept.
-  const uint64_t retired_bytes =
-      (after.possibly_held_elsewhere - before.possibly_held_elsewhere) *
-      after.granule_bytes;
+  // What was exported is nothing to keep.
   state.Expect(
-      *released == 0 ||
-          after.held_bytes + retired_bytes + after.granule_bytes > keep_bytes,
+      *released == 0 || after.held_bytes + after.granule_bytes > keep_bytes ||
+          after.possibly_held_elsewhere > before.possibly_held_elsewhere,
       absl::StrCat("Trim kept less than it was to: ",
                    Difference(before, after)));
 }

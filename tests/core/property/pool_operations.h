@@ -29,6 +29,11 @@ struct Compact {
   uint64_t max_bytes = 0;
   uint64_t max_moves = 0;
   uint64_t wanted_granules = 0;
+  uint32_t max_pause_us = 0;  // 0: no limit
+  // Before a pass for idle memory all blocks are declared idle, but for every
+  // so-manieth (0: for none).
+  bool declares_idle = false;
+  uint32_t busy_every = 0;
   bool dry_run = false;
   // The pass may give up at once, or stop after its first batch.
   bool impatient = false;
@@ -42,6 +47,9 @@ struct Compact {
     visit("max_bytes", max_bytes);
     visit("max_moves", max_moves);
     visit("wanted_granules", wanted_granules);
+    visit("max_pause_us", max_pause_us);
+    visit("declares_idle", declares_idle);
+    visit("busy_every", busy_every);
     visit("dry_run", dry_run);
     visit("impatient", impatient);
     visit("no_time", no_time);

@@ -98,6 +98,10 @@ TEST(PoolPropertyReachTest, SequencesGetEverywhere) {
   EXPECT_GT(counts.moves_told, 8u);
   EXPECT_GT(counts.vetoes, 3u);
   EXPECT_GT(counts.meddled_passes, 1u);
+  EXPECT_GT(counts.idle_marks, counts.operations / 10);
+  EXPECT_GT(counts.idle_passes, 8u);
+  EXPECT_GT(counts.idle_moves, 20u);
+  EXPECT_GT(counts.idle_rescued, 1u);
   EXPECT_GT(counts.faults, 20u);
   EXPECT_GT(counts.pending_seen, counts.operations / 100);
   EXPECT_GT(counts.exhausted_seen, counts.operations / 100);

@@ -28,32 +28,6 @@ std::unique_ptr<CpuDriver> MakeDriver(const Setting& setting,
 
 }  // namespace
 
-void StepCounts::Add(const StepCounts& other) {
-  operations += other.operations;
-  allocations += other.allocations;
-  failed_allocations += other.failed_allocations;
-  refused_frees += other.refused_frees;
-  passes += other.passes;
-  granules_moved += other.granules_moved;
-  handles_released += other.handles_released;
-  scope_tokens += other.scope_tokens;
-  uses_recorded += other.uses_recorded;
-  pinned_frees += other.pinned_frees;
-  tagged_allocations += other.tagged_allocations;
-  domain_allocations += other.domain_allocations;
-  class_allocations += other.class_allocations;
-  exports += other.exports;
-  limited += other.limited;
-  graph_pool_bytes += other.graph_pool_bytes;
-  graph_reuses += other.graph_reuses;
-  moves_told += other.moves_told;
-  vetoes += other.vetoes;
-  meddled_passes += other.meddled_passes;
-  faults += other.faults;
-  pending_seen += other.pending_seen;
-  exhausted_seen += other.exhausted_seen;
-}
-
 State::State(const Setting& setting, const Wrap& wrap)
     : setting_(setting),
       patterns_(setting.capacity_bytes()),
@@ -62,7 +36,7 @@ State::State(const Setting& setting, const Wrap& wrap)
       ledger_(wrapped_ != nullptr ? wrapped_.get() : cpu_.get()),
       faults_(&ledger_),
       work_(cpu_.get(), &damage_),
-      hooks_(&shadow_, &pins_),
+      hooks_(&shadow_, &pins_, &idle_),
       graphs_(&uses_) {
   if (!failure_.empty()) return;
   PoolOptions options = setting.Options();
@@ -203,8 +177,31 @@ void State::OrderRecorded(const LiveBlock& block, StreamHandle stream,
   }
 }
 
+void State::MarkIdle(LiveBlock* block, StreamHandle stream) {
+  Expect(work_.Order(block->stream, stream));
+  block->stream = stream;
+  const absl::Status status = pool_->MarkIdle(block->content.ptr, stream);
+  const bool is_refused = graphs_.Owns(*block);
+  if (status.ok()) idle_.Declare(*block);
+  Expect(was_faulted() ||
+             (is_refused ? absl::IsFailedPrecondition(status) : status.ok()),
+         absl::StrCat("MarkIdle: ", status.ToString()));
+}
+
+void State::MarkActive(const LiveBlock& block) {
+  const absl::Status status = pool_->MarkActive(block.content.ptr);
+  Expect(status.ok(), absl::StrCat("MarkActive: ", status.ToString()));
+  idle_.Activate(block);
+}
+
 void State::Use(LiveBlock* block, StreamHandle stream, bool write,
                 bool in_scope) {
+  if (idle_.IsIdle(block->content.ptr)) MarkActive(*block);
+  UseActive(block, stream, write, in_scope);
+}
+
+void State::UseActive(LiveBlock* block, StreamHandle stream, bool write,
+                      bool in_scope) {
   const std::unique_ptr<LaunchScope> scope = ScopeFor(stream, in_scope);
   Expect(work_.Order(block->stream, stream));
   OrderRecorded(*block, stream, /*all=*/write);
@@ -223,12 +220,15 @@ void State::RecordUse(LiveBlock* block, StreamHandle stream, bool write,
                       bool in_scope, uint32_t microseconds) {
   const StreamHandle last = block->stream;
   Expect(work_.Sleep(stream, microseconds));
-  Use(block, stream, write, in_scope);
+  // No pass is about to move it; RecordUse itself makes it active.
+  UseActive(block, stream, write, in_scope);
   const absl::Status status = pool_->RecordUse(block->content.ptr, stream);
   if (!status.ok()) {
+    MarkActive(*block);
     return Expect(was_faulted(),
                   absl::StrCat("RecordUse: ", status.ToString()));
   }
+  idle_.Activate(*block);
   block->stream = last;
   uses_.Add(block->content.ptr, stream, write);
   ++counts_.uses_recorded;
@@ -249,12 +249,13 @@ void State::CheckRefusedFree(const LiveBlock& block,
 }
 
 void State::Free(LiveBlock* block, StreamHandle stream) {
-  if (uses_.Find(block->content.ptr) == nullptr) {
+  const void* const ptr = block->content.ptr;
+  if (uses_.Find(ptr) == nullptr && !idle_.IsIdle(ptr)) {
     // Late writes: whoever got the memory before they are done would see them.
     Use(block, stream, /*write=*/true, /*in_scope=*/false);
   } else {
     // Recorded uses would see those of whoever got the memory before they are
-    // done.
+    // done. What is idle is freed as it is.
     Expect(work_.Order(block->stream, stream));
     block->stream = stream;
   }
@@ -362,6 +363,10 @@ void State::Count(const PoolStats& stats) {
   ++counts_.operations;
   counts_.moves_told = hooks_.moves_told();
   counts_.vetoes = hooks_.vetoes();
+  counts_.idle_marks = idle_.declared();
+  counts_.idle_passes = idle_.passes();
+  counts_.idle_moves = idle_.moves();
+  counts_.idle_rescued = idle_.rescued();
   counts_.allocations = stats.allocations;
   counts_.failed_allocations = stats.failed_allocations;
   counts_.refused_frees = stats.refused_frees;

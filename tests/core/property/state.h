@@ -26,46 +26,18 @@
 #include "tests/core/property/domain_account.h"
 #include "tests/core/property/graph_account.h"
 #include "tests/core/property/hook_account.h"
+#include "tests/core/property/idle_account.h"
 #include "tests/core/property/limit_account.h"
 #include "tests/core/property/pattern_owners.h"
 #include "tests/core/property/pin_account.h"
 #include "tests/core/property/setting.h"
 #include "tests/core/property/shadow.h"
+#include "tests/core/property/step_counts.h"
 #include "tests/core/property/tag_account.h"
 #include "tests/core/property/use_account.h"
 #include "tests/support/ledger_driver.h"
 
 namespace firn::testing::property {
-
-// What sequences have come to, so that a test can tell whether they reach what
-// they are for.
-struct StepCounts {
-  uint64_t operations = 0;
-  uint64_t allocations = 0;
-  uint64_t failed_allocations = 0;
-  uint64_t refused_frees = 0;
-  uint64_t passes = 0;
-  uint64_t granules_moved = 0;
-  uint64_t handles_released = 0;
-  uint64_t scope_tokens = 0;
-  uint64_t uses_recorded = 0;
-  uint64_t pinned_frees = 0;  // refused
-  uint64_t tagged_allocations = 0;
-  uint64_t domain_allocations = 0;
-  uint64_t class_allocations = 0;  // of classes that do not move
-  uint64_t exports = 0;
-  uint64_t limited = 0;           // operations after which a limit was met
-  uint64_t graph_pool_bytes = 0;  // kept and live ones, after each operation
-  uint64_t graph_reuses = 0;
-  uint64_t moves_told = 0;  // blocks that hooks were told have moved
-  uint64_t vetoes = 0;
-  uint64_t meddled_passes = 0;  // operations in which hooks changed something
-  uint64_t faults = 0;          // operations in which a call was made to fail
-  uint64_t pending_seen = 0;    // after so many, freed memory was still in use
-  uint64_t exhausted_seen = 0;  // after so many, all of the capacity was used
-
-  void Add(const StepCounts& other);
-};
 
 // Thread safety: none.
 class State {
@@ -88,6 +60,7 @@ class State {
   DomainAccount& domains() { return domains_; }
   LimitAccount& limits() { return limits_; }
   GraphAccount& graphs() { return graphs_; }
+  IdleAccount& idle() { return idle_; }
   DeviceWork& work() { return work_; }
   // The block with this number, by its remainder; nullptr if none lives.
   LiveBlock* block(uint32_t number);
@@ -118,13 +91,17 @@ class State {
   // Takes over what Allocate returned, and fills it on the stream.
   void Adopt(void* ptr, uint64_t bytes, const AllocateOptions& options);
   // Queues a check of the block on `stream`, and with `write` another content;
-  // orders it after the block's last use. `in_scope`: within a LaunchScope,
-  // which some settings ask for always.
+  // orders it after the block's last use. An idle block is active first.
+  // `in_scope`: within a LaunchScope, which some settings ask for always.
   void Use(LiveBlock* block, StreamHandle stream, bool write, bool in_scope);
   // The same behind `microseconds` of other work, but what follows is not
   // ordered behind it, not even the free: the pool is told instead.
   void RecordUse(LiveBlock* block, StreamHandle stream, bool write,
                  bool in_scope, uint32_t microseconds);
+  // Declares it idle once its last use is done, which `stream` is ordered
+  // behind.
+  void MarkIdle(LiveBlock* block, StreamHandle stream);
+  void MarkActive(const LiveBlock& block);
   // Frees it, unless it is pinned: then the pool must refuse. Whoever used it
   // on other streams has been ordered before, or recorded.
   void Free(LiveBlock* block, StreamHandle stream);
@@ -177,6 +154,9 @@ class State {
   // A scope for work on the stream, unless one covers it, or neither the caller
   // nor the setting wants it.
   std::unique_ptr<LaunchScope> ScopeFor(StreamHandle stream, bool wanted);
+  // Use, but for an idle block.
+  void UseActive(LiveBlock* block, StreamHandle stream, bool write,
+                 bool in_scope);
   void CheckContents();
   // Counts what the sequence has come to.
   void Count(const PoolStats& stats);
@@ -199,12 +179,13 @@ class State {
   PinAccount pins_;
   TagAccount tags_;
   UseAccount uses_;
+  IdleAccount idle_;
   HookAccount hooks_;
   DomainAccount domains_;
   LimitAccount limits_;
   GraphAccount graphs_;
-  const std::vector<Account*> accounts_ = {&pins_,  &tags_,    &graphs_, &uses_,
-                                           &hooks_, &domains_, &limits_};
+  const std::vector<Account*> accounts_ = {
+      &pins_, &tags_, &graphs_, &uses_, &hooks_, &domains_, &limits_, &idle_};
   ExportedBlock exported_;
   bool is_gate_in_doubt_ = false;
   bool has_unscoped_work_ = false;
