@@ -90,7 +90,6 @@ absl::Status Relocator::Commit(absl::Span<const Relocation> moves) {
     return status;
   }
   for (const Alias& alias : aliases_) GiveBack(alias.vg);
-  aliases_.clear();
   return absl::OkStatus();
 }
 
@@ -230,12 +229,6 @@ void Relocator::DropAliases(const absl::Status& cause) {
       mappings_->Abandon(alias.vg, cause);
     }
   }
-  aliases_.clear();
-}
-
-bool Relocator::IsAlias(VgIndex vg) const {
-  return std::any_of(aliases_.begin(), aliases_.end(),
-                     [vg](const Alias& alias) { return alias.vg == vg; });
 }
 
 bool Relocator::UnmapAlias(VgIndex vg) {

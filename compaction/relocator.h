@@ -76,13 +76,6 @@ class Relocator {
   // Gives up the moves that were prepared, for `cause`.
   void Abort(absl::Span<const Relocation> moves, const absl::Status& cause);
 
-  // The addresses taken by the moves that were prepared: mapped, and known to
-  // nobody else.
-  uint32_t alias_count() const {
-    return static_cast<uint32_t>(aliases_.size());
-  }
-  bool IsAlias(VgIndex vg) const;
-
   // Fills mapped virtual granules, which no work uses, with zeros, and waits
   // until that is done; also while another thread is in Copy. After an error
   // their contents are undefined; where the device does not say that it has

@@ -156,7 +156,9 @@ void Compactor::NoteDuration(absl::Duration duration, uint64_t moves,
   if (moves == 0) return;
   const absl::Duration now = duration / static_cast<int64_t>(moves);
   // Quick to learn that moves take long, slow to forget it.
-  *time_per_move = std::max(now, *time_per_move - *time_per_move / 8);
+  *time_per_move = *time_per_move == absl::InfiniteDuration()
+                       ? now
+                       : std::max(now, *time_per_move - *time_per_move / 8);
 }
 
 size_t Compactor::MostMovesOfBatch(const CompactOptions& options,
@@ -170,9 +172,11 @@ size_t Compactor::MostMovesOfBatch(const CompactOptions& options,
     time_per_move = remap_time_per_move_;
   }
   if (left == absl::InfiniteDuration()) return kMovesPerBatch;
-  const int64_t moves =
-      std::max<int64_t>(0, absl::IDivDuration(left, time_per_move, &left));
-  return std::min<size_t>(kMovesPerBatch, static_cast<size_t>(moves));
+  if (left <= absl::ZeroDuration()) return 0;
+  const double moves =
+      absl::FDivDuration(left, std::max(time_per_move, absl::Nanoseconds(1)));
+  return static_cast<size_t>(
+      std::min(moves, static_cast<double>(kMovesPerBatch)));
 }
 
 absl::Status Compactor::Run(const CompactOptions& options,
@@ -230,14 +234,18 @@ absl::Status Compactor::Move(const Plan& plan, const CompactOptions& options,
       break;
     }
     MoveBatch::Result result;
+    const absl::Time begun = absl::Now();
     const absl::Status status = batch_.Run(
         snapshot_, absl::MakeConstSpan(plan.moves).subspan(begin, end - begin),
         kind, &result);
     report->granules_recovered += result.sources;
     Count(result, report);
     if (!status.ok()) return status;
-    NoteDuration(result.duration, result.moves, &time_per_move_);
-    NoteDuration(result.remap_duration, result.moves, &remap_time_per_move_);
+    if (kind.is_idle) {
+      NoteDuration(result.remap_duration, result.moves, &remap_time_per_move_);
+    } else {
+      NoteDuration(absl::Now() - begun, result.moves, &time_per_move_);
+    }
     begin = end;
   }
   return absl::OkStatus();

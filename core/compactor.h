@@ -75,9 +75,10 @@ class Compactor {
   const PinnedBlocks* const pins_;
   MoveObserver* const observer_;
   MoveBatch batch_;
-  // What a move has taken of late: all of it, or its remap alone.
-  absl::Duration time_per_move_ = absl::Microseconds(100);
-  absl::Duration remap_time_per_move_ = absl::Microseconds(100);
+  // What a move has taken of late: all of it, or, of what is idle, its remap.
+  // Infinite: there was none yet.
+  absl::Duration time_per_move_ = absl::InfiniteDuration();
+  absl::Duration remap_time_per_move_ = absl::InfiniteDuration();
   // Kept for their memory.
   Snapshot snapshot_;
   Snapshot bounds_snapshot_;

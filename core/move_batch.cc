@@ -4,7 +4,10 @@
 #include "firn/core/move_batch.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
+
+#include "absl/time/clock.h"
 
 namespace firn {
 namespace {
@@ -55,9 +58,7 @@ absl::Status MoveBatch::Run(const Snapshot& snapshot,
   absl::Status status;
   if (kind.is_announced) status = AnnounceAndCheck(kind, result);
   if (status.ok()) {
-    for (Relocation& relocation : relocations_) {
-      relocation.through = books_->granule(relocation.to).first;
-    }
+    WriteThroughHosts();
     status = relocator_->Relocate(relocations_);
   }
   if (status.ok()) Publish(result);
@@ -86,6 +87,12 @@ void MoveBatch::Fill(const Snapshot& snapshot,
   }
 }
 
+void MoveBatch::WriteThroughHosts() {
+  for (Relocation& relocation : relocations_) {
+    relocation.through = books_->granule(relocation.to).first;
+  }
+}
+
 void MoveBatch::Publish(Result* result) {
   for (const Source& source : sources_) {
     for (size_t i = source.begin; i < source.end; ++i) {
@@ -108,10 +115,14 @@ absl::Status MoveBatch::RunIdle(Kind kind, Result* result) {
   CheckAll(ListSources(), kind, result);
   if (relocations_.empty()) return absl::OkStatus();
   std::vector<MovingSource> sources = ListSources();
+  // What is mapped to a granule that is held stays so: no address and no
+  // mapping is needed to write through.
+  WriteThroughHosts();
   absl::Status status = relocator_->Prepare(relocations_);
   if (!status.ok()) return status;
   SetHeld(true);
   status = CopyUnlocked(&sources);
+  const absl::Time copied = absl::Now();
   SetHeld(false);
   if (status.ok()) {
     CheckAll(sources, kind, result);
@@ -120,6 +131,7 @@ absl::Status MoveBatch::RunIdle(Kind kind, Result* result) {
     relocator_->Abort(relocations_, status);
   }
   if (status.ok()) Publish(result);
+  result->remap_duration = absl::Now() - copied;
   observer_->Conclude();
   return status;
 }

@@ -77,8 +77,7 @@ class MoveBatch {
     uint64_t quanta = 0;
     uint64_t vetoed_sources = 0;
     uint64_t changed_sources = 0;  // left, as the plan was right no more
-    absl::Duration duration;       // of a batch that is announced: without
-                                   // its hooks
+    // kind.is_idle: from when the lock was had back until all was published.
     absl::Duration remap_duration;
   };
   // Makes these moves of a plan for `snapshot`, whole sources. After an error
@@ -101,7 +100,7 @@ class MoveBatch {
   // Run for what is declared idle.
   absl::Status RunIdle(Kind kind, Result* result);
   absl::Status CopyUnlocked(std::vector<MovingSource>* sources);
-  // Whether anything new may come to the granules concerned.
+  // Held, the granules concerned keep their mappings, and nothing new comes.
   void SetHeld(bool held);
   // Keeps what may still be done of the moves.
   void CheckAll(const std::vector<MovingSource>& announced, Kind kind,
@@ -113,6 +112,8 @@ class MoveBatch {
                  std::vector<OffsetInterval>* extents) const;
   bool CanTakeIn(GranuleId host,
                  absl::Span<const OffsetInterval> extents) const;
+  // Has copies written through what is mapped to the hosts.
+  void WriteThroughHosts();
   void Publish(Result* result);
 
   Backing* const backing_;

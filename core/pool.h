@@ -18,7 +18,8 @@
 //
 // When memory moves: only inside Compact(), whose caller either promises that
 // no other thread launches work on this pool's memory until it returns, or says
-// that all threads launch inside LaunchScopes (core/launch_scope.h); and, with
+// that all threads launch inside LaunchScopes (core/launch_scope.h), or has
+// only what is declared idle moved (MarkIdle); and, with
 // PoolOptions::move_on_failure, inside an allocation that would fail otherwise.
 // The pool waits for the device by itself.
 //
@@ -153,8 +154,6 @@ class Pool {
   // LaunchScope of the calling thread, or inside a move hook; or a capture is
   // open, or work is on a stream that cannot be tracked (kLaunchScopes).
   // DeadlineExceeded: max_wait has passed; it says what was awaited.
-  // ResourceExhausted (kDeclaredIdle): no address or no mapping is left to copy
-  // through.
   absl::StatusOr<CompactionReport> Compact(CompactOptions options = {});
 
   // Gives unused granules back to the driver until at most `keep_bytes` are

@@ -216,7 +216,6 @@ absl::Status Pool::Impl::CheckInvariants() {
   }
   uint64_t mapped_vgs = 0;
   for (uint32_t i = 0; i < address_space_->vg_count(); ++i) {
-    if (relocator_->IsAlias(VgIndex(i))) continue;
     const VgRecord& vg = books.vg(VgIndex(i));
     if (vg.granule != mappings_.granule(VgIndex(i))) {
       return absl::InternalError(absl::StrCat(
@@ -224,7 +223,6 @@ absl::Status Pool::Impl::CheckInvariants() {
     }
     if (!vg.granule.is_none()) ++mapped_vgs;
   }
-  mapped_vgs += relocator_->alias_count();
   if (mapped_vgs != mappings_.mapped_vgs()) {
     return absl::InternalError("I3: mappings that the books do not know");
   }

@@ -82,6 +82,7 @@ void Pool::Impl::AnnounceBlocksOn(VgIndex vg,
 }
 
 bool Pool::Impl::IsIdleVg(VgIndex vg, uint64_t declarations) {
+  if (idle_.count() == 0) return false;
   bool has_block = false;
   bool is_idle = true;
   ForEachBlockOn(vg, [&](BlockStart start, const SlotContents& contents)

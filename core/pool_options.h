@@ -191,10 +191,10 @@ struct CompactOptions {
 
   // How long the pass may be in the way of others, as far as can be foreseen
   // from what moves have taken before; at least one granule is emptied.
-  // kLaunchScopes: the time for which the gate is closed: the pass ends before
-  // a batch that would exceed it. kDeclaredIdle: the time of one remap, for
-  // which MarkActive and the pool's lock may be waited for: batches are as
-  // small. kCallerPromises: no limit.
+  // kLaunchScopes: the time for which the gate is closed, planning included:
+  // the pass ends before a batch that would exceed it. kDeclaredIdle: the time
+  // of one remap, for which MarkActive and the pool's lock may be waited for:
+  // batches are as small. kCallerPromises: no limit.
   absl::Duration max_pause = absl::InfiniteDuration();
 
   // Budgets of the pass; 0 means no limit. The pass stops before the first

@@ -95,7 +95,8 @@ class GranuleBooks {
   }
   // No new window on this granule: an address that was lost may still reach it.
   void Freeze(GranuleId granule);
-  // Likewise, for as long as a pass copies from it or to it.
+  // Likewise, for as long as a pass copies from it or to it; it also keeps the
+  // mappings it has.
   void SetHeld(GranuleId granule, bool held);
   // Windows that have free slots, all of them under live bytes of others.
   void CountBlockedWindow(GranuleId granule, int change);

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "firn/core/pool.h"
 #include "firn/vmm/cpu/cpu_driver.h"
 #include "firn/vmm/driver_wrapper.h"
@@ -39,6 +41,8 @@ class CopyStepDriver : public DriverWrapper {
   // Whether it has run since.
   bool done() const { return step_ == nullptr; }
   void Cancel() { step_ = nullptr; }
+  // Maps take so long from now on.
+  void SetMapTime(absl::Duration map_time) { map_time_ = map_time; }
   // Waits for an event so far.
   uint64_t waits() const { return waits_; }
 
@@ -46,6 +50,9 @@ class CopyStepDriver : public DriverWrapper {
   DriverResult Around(const DriverCallArgs& args,
                       absl::FunctionRef<DriverResult()> call) override {
     if (args.call == DriverCall::kEventSynchronize) ++waits_;
+    if (args.call == DriverCall::kMemMap && map_time_ > absl::ZeroDuration()) {
+      absl::SleepFor(map_time_);
+    }
     switch (args.call) {
       case DriverCall::kMemcpyDtoDAsync:
       case DriverCall::kEventRecord:
@@ -62,6 +69,7 @@ class CopyStepDriver : public DriverWrapper {
 
  private:
   uint64_t waits_ = 0;
+  absl::Duration map_time_;
   uint64_t steps_left_ = 0;
   std::function<void()> step_;
 };
@@ -83,7 +91,8 @@ class PoolIdleScene : public ::testing::TestWithParam<CpuSync> {
     FIRN_EXPECT_OK(pool().CheckInvariants());
   }
 
-  void MakePool(uint64_t capacity_bytes) {
+  // `max_mapped_vgs`: 0 for as many as may be.
+  void MakePool(uint64_t capacity_bytes, uint32_t max_mapped_vgs = 0) {
     pool_.reset();
     CpuDriverOptions driver_options;
     driver_options.sync = GetParam();
@@ -94,6 +103,7 @@ class PoolIdleScene : public ::testing::TestWithParam<CpuSync> {
     steps_ = std::make_unique<CopyStepDriver>(faults_.get());
     PoolOptions options;
     options.capacity_bytes = capacity_bytes;
+    options.max_mapped_vgs = max_mapped_vgs;
     options.driver = std::shared_ptr<Driver>(steps_.get(), [](Driver*) {});
     FIRN_ASSERT_OK_AND_ASSIGN(pool_, Pool::Create(std::move(options)));
   }

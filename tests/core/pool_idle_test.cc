@@ -80,27 +80,33 @@ TEST_P(PoolIdleTest, AllIdleIsAsGoodAsAPassOfLevelZero) {
   EXPECT_EQ(report.busy_granules, 0u);
 }
 
+// Until `held` is released nothing moves; then it does.
+void ExpectMovesOnceReleased(Pool* pool, CpuDriver* cpu, HeldStream* held) {
+  CompactOptions dry_run;
+  dry_run.level = CompactionLevel::kDeclaredIdle;
+  dry_run.dry_run = true;
+  FIRN_ASSERT_OK_AND_ASSIGN(CompactionReport report, pool->Compact(dry_run));
+  EXPECT_EQ(report.moves, 0u);
+  held->Release();
+  ASSERT_EQ(held->Wait(), DriverResult::kSuccess);
+  ASSERT_EQ(cpu->CtxSynchronize(), DriverResult::kSuccess);
+  FIRN_ASSERT_OK_AND_ASSIGN(report, pool->Compact(dry_run));
+  EXPECT_GT(report.moves, 0u);
+}
+
 TEST_P(PoolIdleTest, ABlockIsIdleOnlyWhenItsStreamIsDone) {
   Fragment();
-  // So that the pool need not wait for devices while a stream is held.
-  FIRN_ASSERT_OK(pool().Compact(IdleOnly()).status());
   HeldStream held(cpu_.get());
   ASSERT_EQ(held.Hold(), DriverResult::kSuccess);
   for (const FilledBlock& block : blocks_) {
     FIRN_ASSERT_OK(pool().MarkIdle(block.ptr, held.stream()));
   }
-  CompactOptions dry_run = IdleOnly();
-  dry_run.dry_run = true;
-  FIRN_ASSERT_OK_AND_ASSIGN(CompactionReport report, pool().Compact(dry_run));
-  EXPECT_EQ(report.moves, 0u);
-  held.Release();
-  ASSERT_EQ(held.Wait(), DriverResult::kSuccess);
-  FIRN_ASSERT_OK_AND_ASSIGN(report, pool().Compact(IdleOnly()));
-  EXPECT_GT(report.moves, 0u);
+  ExpectMovesOnceReleased(&pool(), cpu_.get(), &held);
 }
 
 TEST_P(PoolIdleTest, ItWaitsForRecordedUsesToo) {
   Fragment();
+  // So that the pool need not wait for devices while a stream is held.
   FIRN_ASSERT_OK(pool().Compact(IdleOnly()).status());
   HeldStream held(cpu_.get());
   ASSERT_EQ(held.Hold(), DriverResult::kSuccess);
@@ -108,15 +114,7 @@ TEST_P(PoolIdleTest, ItWaitsForRecordedUsesToo) {
     FIRN_ASSERT_OK(pool().RecordUse(block.ptr, held.stream()));
   }
   MarkAllIdle();
-  CompactOptions dry_run = IdleOnly();
-  dry_run.dry_run = true;
-  FIRN_ASSERT_OK_AND_ASSIGN(CompactionReport report, pool().Compact(dry_run));
-  EXPECT_EQ(report.moves, 0u);
-  held.Release();
-  ASSERT_EQ(held.Wait(), DriverResult::kSuccess);
-  ASSERT_EQ(cpu_->CtxSynchronize(), DriverResult::kSuccess);
-  FIRN_ASSERT_OK_AND_ASSIGN(report, pool().Compact(dry_run));
-  EXPECT_GT(report.moves, 0u);
+  ExpectMovesOnceReleased(&pool(), cpu_.get(), &held);
 }
 
 TEST_P(PoolIdleTest, ActiveAgainOrUsedAgainItStays) {
@@ -231,6 +229,47 @@ TEST_P(PoolIdleTest, BatchesAreAsSmallAsMaxPauseWants) {
   EXPECT_GT(report.granules_recovered, 1u) << report.ToString();
   // Each granule was a batch of its own, and each batch waits for its copies.
   EXPECT_GE(steps_->waits(), report.granules_recovered);
+}
+
+TEST_P(PoolIdleTest, APassNeedsNoMappingOfItsOwn) {
+  // One for each granule.
+  MakePool(4 * kMiB, 4 * kMiB / kGranuleBytes);
+  Fragment();
+  ASSERT_EQ(pool().GetStats().mapped_vgs, 4 * kMiB / kGranuleBytes);
+  MarkAllIdle();
+  FIRN_ASSERT_OK_AND_ASSIGN(const CompactionReport report,
+                            pool().Compact(IdleOnly()));
+  EXPECT_GT(report.moves, 0u);
+}
+
+// --- max_pause at level 1 ---
+
+TEST_P(PoolIdleTest, AGatedPassEndsWhenItsPauseIsOver) {
+  constexpr absl::Duration kMapTime = absl::Microseconds(500);
+  Fragment();
+  CompactOptions options;
+  options.level = CompactionLevel::kLaunchScopes;
+  options.dry_run = true;
+  FIRN_ASSERT_OK_AND_ASSIGN(CompactionReport report, pool().Compact(options));
+  const uint64_t all_moves = report.moves;
+  ASSERT_GT(all_moves, 60u);
+
+  options.dry_run = false;
+  options.max_pause = 20 * kMapTime;
+  steps_->SetMapTime(kMapTime);
+  uint64_t moves = 0;
+  // Each pass goes on where the one before has stopped.
+  for (int passes = 0; moves < all_moves; ++passes) {
+    ASSERT_LE(passes, 1000);
+    FIRN_ASSERT_OK_AND_ASSIGN(report, pool().Compact(options));
+    ASSERT_GT(report.moves, 0u);
+    // One source has several moves.
+    EXPECT_LE(report.moves, 24u);
+    moves += report.moves;
+    if (!report.budget_exhausted) break;
+    ExpectSound();
+  }
+  EXPECT_GT(moves, 60u);
 }
 
 // --- While the pass copies, at each of its steps ---

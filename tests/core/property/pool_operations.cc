@@ -50,12 +50,6 @@ bool IsExcused(const Compact& pass, const State& state,
                const absl::Status& status) {
   if (state.was_faulted()) return true;
   if (pass.impatient && absl::IsDeadlineExceeded(status)) return true;
-  // It copies through mappings of its own, which may be too many, or find no
-  // address.
-  if (pass.level == CompactionLevel::kDeclaredIdle &&
-      absl::IsResourceExhausted(status)) {
-    return true;
-  }
   return pass.level == CompactionLevel::kLaunchScopes &&
          state.IsOfGateInDoubt(status);
 }
