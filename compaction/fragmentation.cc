@@ -71,8 +71,8 @@ std::optional<double> FragmentationIndex(const FreeSpace& space,
 
 uint32_t CompactionPotential(const Snapshot& snapshot,
                              const LowerBounds& bounds) {
-  const uint32_t granules =
-      static_cast<uint32_t>(snapshot.granules.size()) + snapshot.full_granules;
+  const uint32_t granules = static_cast<uint32_t>(snapshot.granules.size()) +
+                            snapshot.packed_granules + snapshot.full_granules;
   return granules - std::min(granules, bounds.max());
 }
 

@@ -124,7 +124,7 @@ IntervalPacking PackHulls(const Snapshot& snapshot) {
 
 uint32_t SufficientGranules(const Snapshot& snapshot) {
   const LooseHulls loose = FindLooseHulls(snapshot);
-  return snapshot.full_granules +
+  return snapshot.full_granules + snapshot.packed_granules +
          std::min(static_cast<uint32_t>(snapshot.granules.size()),
                   loose.pinned_granules + GreatestDepth(loose.hulls));
 }

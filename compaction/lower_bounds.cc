@@ -42,6 +42,11 @@ LowerBounds ComputeLowerBounds(const Snapshot& snapshot) {
     ++bounds.by_pins;
     ++weights[pinned_quanta];
   }
+  for (const uint32_t quanta : snapshot.packed_vg_quanta) {
+    live_quanta += quanta;
+    if (uint64_t{quanta} * 2 > snapshot.quanta_per_granule) ++bounds.by_large;
+    ++weights[quanta];
+  }
   int32_t depth = 0;
   int32_t deepest = 0;
   for (const int32_t difference : change) {
@@ -51,7 +56,8 @@ LowerBounds ComputeLowerBounds(const Snapshot& snapshot) {
   bounds.by_bytes =
       static_cast<uint32_t>((live_quanta + snapshot.quanta_per_granule - 1) /
                             snapshot.quanta_per_granule);
-  bounds.by_depth = static_cast<uint32_t>(deepest);
+  // A packed granule adds one at every offset.
+  bounds.by_depth = static_cast<uint32_t>(deepest) + snapshot.packed_granules;
   bounds.by_packing = PackingBound(weights);
   bounds.by_bytes += snapshot.full_granules;
   bounds.by_depth += snapshot.full_granules;

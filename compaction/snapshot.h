@@ -44,6 +44,10 @@ struct Snapshot {
   // Granules filled by a single virtual granule: they count for the bounds,
   // and can neither move into another granule nor take anything in.
   uint32_t full_granules = 0;
+  // Granules that several virtual granules fill to the last quantum, nothing of
+  // it pinned: likewise. Of each of these virtual granules the live quanta.
+  uint32_t packed_granules = 0;
+  std::vector<uint32_t> packed_vg_quanta;
   std::vector<SnapshotGranule> granules;
   std::vector<SnapshotVg> vgs;
   std::vector<OffsetInterval> extents;

@@ -59,7 +59,8 @@ StripeCensus CountStripes(const Snapshot& snapshot, uint32_t stripes) {
 uint32_t LeastGranulesOfStripes(const Snapshot& snapshot,
                                 const StripeCensus& census) {
   return snapshot.full_granules +
-         std::max(census.most(), census.pinned_granules);
+         std::max(census.most() + snapshot.packed_granules,
+                  census.pinned_granules);
 }
 
 std::vector<uint32_t> PackStripes(const Snapshot& snapshot, uint32_t stripes) {

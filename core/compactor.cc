@@ -29,10 +29,32 @@ Compactor::Compactor(Backing* backing, WindowAllocator* windows,
       observer_(observer),
       batch_(backing, windows, relocator, pins, observer) {}
 
+bool Compactor::AppendPacked(const GranuleRecord& record,
+                             absl::Span<const VgIndex> pinned,
+                             Snapshot* snapshot) const {
+  if (record.live_quanta < books_->quanta_per_granule()) return false;
+  std::vector<uint32_t>& quanta = snapshot->packed_vg_quanta;
+  const size_t before = quanta.size();
+  for (VgIndex at = record.first; !at.is_none(); at = books_->vg(at).next) {
+    const VgRecord& vg = books_->vg(at);
+    if (vg.role == VgRole::kSpare) continue;
+    if (std::binary_search(pinned.begin(), pinned.end(), at)) {
+      quanta.resize(before);
+      return false;
+    }
+    quanta.push_back(vg.role == VgRole::kWindow ? windows_->LiveQuanta(vg.owner)
+                                                : vg.window.quanta());
+  }
+  ++snapshot->packed_granules;
+  return true;
+}
+
 uint32_t Compactor::FillSnapshot(bool idle_only, Snapshot* snapshot) const {
   uint32_t pinned_granules = 0;
   snapshot->quanta_per_granule = books_->quanta_per_granule();
   snapshot->full_granules = books_->full_granules();
+  snapshot->packed_granules = 0;
+  snapshot->packed_vg_quanta.clear();
   snapshot->granules.clear();
   snapshot->vgs.clear();
   snapshot->extents.clear();
@@ -50,6 +72,8 @@ uint32_t Compactor::FillSnapshot(bool idle_only, Snapshot* snapshot) const {
         books_->vg(record.first).role == VgRole::kInterior) {
       continue;
     }
+    // Of idle memory it is asked what is in use.
+    if (!idle_only && AppendPacked(record, pinned, snapshot)) continue;
     SnapshotGranule granule;
     granule.granule = GranuleId(i);
     granule.live_quanta = record.live_quanta;

@@ -54,6 +54,10 @@ class Compactor {
   // With `idle_only` what is not idle counts as pinned. Returns the granules
   // with something that is pinned indeed.
   uint32_t FillSnapshot(bool idle_only, Snapshot* snapshot) const;
+  // Whether virtual granules that are not pinned fill the granule to the last
+  // quantum; they are added to the snapshot then.
+  bool AppendPacked(const GranuleRecord& record,
+                    absl::Span<const VgIndex> pinned, Snapshot* snapshot) const;
   // The moves of the next batch, whole sources, from `begin` on; its end. It
   // has so many moves at most, but for the first source.
   static size_t BatchEnd(const Plan& plan, size_t begin, size_t most_moves);

@@ -85,6 +85,9 @@ class WindowAllocator {
   // Appends the live extents of a window, sorted and merged.
   void AppendLiveExtents(uint32_t window,
                          std::vector<OffsetInterval>* extents) const;
+  uint32_t LiveQuanta(uint32_t window) const {
+    return windows_[window].live * windows_[window].slot_quanta;
+  }
   // The window's virtual granule is about to get another granule, with other
   // neighbours: what blocked its slots no longer counts.
   void PrepareMove(uint32_t window);

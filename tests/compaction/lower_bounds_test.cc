@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/types/span.h"
+#include "firn/compaction/planner.h"
 #include "firn/compaction/snapshot.h"
 #include "gtest/gtest.h"
 #include "tests/support/exact_colouring.h"
@@ -187,6 +189,58 @@ TEST(LowerBoundsTest, DepthIsExactForSingleIntervals) {
 }
 
 // By the definition, one offset at a time.
+// Granules without a clear quantum, in which nothing is pinned, left out of the
+// list and counted instead.
+Snapshot WithPackedGranules(const Snapshot& snapshot) {
+  Snapshot packed = snapshot;
+  packed.granules.clear();
+  for (const SnapshotGranule& granule : snapshot.granules) {
+    if (granule.live_quanta < snapshot.quanta_per_granule ||
+        snapshot.IsPinned(granule)) {
+      packed.granules.push_back(granule);
+      continue;
+    }
+    ++packed.packed_granules;
+    for (const SnapshotVg& vg : snapshot.VgsOf(granule)) {
+      packed.packed_vg_quanta.push_back(vg.live_quanta);
+    }
+  }
+  // Only what is listed counts.
+  std::vector<SnapshotVg> vgs;
+  for (SnapshotGranule& granule : packed.granules) {
+    const absl::Span<const SnapshotVg> its = snapshot.VgsOf(granule);
+    granule.first_vg = static_cast<uint32_t>(vgs.size());
+    vgs.insert(vgs.end(), its.begin(), its.end());
+  }
+  packed.vgs = vgs;
+  return packed;
+}
+
+TEST(LowerBoundsTest, PackedGranulesCountAsIfTheyWereListed) {
+  uint32_t packed_granules = 0;
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    RandomSnapshotShape shape;
+    shape.granules = 30;
+    shape.slots = 8;
+    shape.most_live_percent = 120;
+    shape.pinned_percent = 5;
+    const Snapshot snapshot = RandomSnapshot(seed, shape);
+    const Snapshot packed = WithPackedGranules(snapshot);
+    packed_granules += packed.packed_granules;
+    const LowerBounds listed = ComputeLowerBounds(snapshot);
+    const LowerBounds counted = ComputeLowerBounds(packed);
+    ASSERT_EQ(counted.by_bytes, listed.by_bytes);
+    ASSERT_EQ(counted.by_depth, listed.by_depth);
+    ASSERT_EQ(counted.by_large, listed.by_large);
+    ASSERT_EQ(counted.by_pins, listed.by_pins);
+    ASSERT_EQ(counted.by_packing, listed.by_packing);
+    // Nothing can leave them, and nothing come.
+    ASSERT_EQ(MakePlan(packed, PlanLimits()).emptied_granules,
+              MakePlan(snapshot, PlanLimits()).emptied_granules);
+  }
+  EXPECT_GT(packed_granules, 100u);
+}
+
 TEST(LowerBoundsTest, RandomSnapshotsHaveTheBoundsOfTheirDefinition) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     RandomSnapshotShape shape;
