@@ -73,7 +73,9 @@ FirnPolicy::FirnPolicy(const PolicyOptions& options,
       driver_(std::move(driver)),
       pool_(std::move(pool)),
       usage_(pool_->GetUsage()),
-      trigger_(options.granule_bytes) {
+      trigger_(options.granule_bytes,
+               options.tolerated_waste_percent.value_or(
+                   BackgroundTrigger::kToleratedWastePercent)) {
   if (options.idle_share) idle_share_.emplace(*options.idle_share);
 }
 
@@ -114,16 +116,38 @@ absl::Status FirnPolicy::Tick(int64_t /*time_us*/) {
     return declared;
   }
   if (compaction_ != CompactionMode::kBackground || !trigger_.Tick() ||
-      !trigger_.IsWasteful(usage_.used_bytes, usage_.live_bytes)) {
+      !IsWasteful()) {
     return absl::OkStatus();
   }
+  return RunPass().status();
+}
+
+absl::StatusOr<bool> FirnPolicy::TickIdle(int64_t /*time_us*/) {
+  if (compaction_ != CompactionMode::kBackground || !IsWasteful()) {
+    return false;
+  }
+  if (!trigger_.TickIdle()) return true;
+  const absl::StatusOr<uint64_t> recovered = RunPass();
+  if (!recovered.ok()) return recovered.status();
+  return *recovered > 0;
+}
+
+bool FirnPolicy::IsWasteful() const {
+  return trigger_.IsWasteful(usage_.used_bytes, usage_.live_bytes);
+}
+
+absl::StatusOr<uint64_t> FirnPolicy::RunPass() {
   const double start_us = DriverAndCopyUs();
   CompactOptions options;
+  options.wanted_granules =
+      trigger_.WantedGranules(usage_.used_bytes, usage_.live_bytes);
   if (idle_share_) options.level = CompactionLevel::kDeclaredIdle;
   absl::StatusOr<CompactionReport> report = pool_->Compact(options);
   if (!report.ok()) return report.status();
   trigger_.PassDone(report->granules_recovered);
-  return NoteUsage(start_us);
+  absl::Status noted = NoteUsage(start_us);
+  if (!noted.ok()) return noted;
+  return report->granules_recovered;
 }
 
 absl::Status FirnPolicy::DeclareIdleShare() {

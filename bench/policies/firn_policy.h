@@ -40,6 +40,7 @@ class FirnPolicy : public Policy {
   // Declares idle or active what an idle share wants; then a compaction pass in
   // the background mode, when one is due.
   absl::Status Tick(int64_t time_us) override;
+  absl::StatusOr<bool> TickIdle(int64_t time_us) override;
   PolicyUsage usage() const override;
   PolicyReport Report() override;
 
@@ -56,6 +57,9 @@ class FirnPolicy : public Policy {
              std::unique_ptr<Pool> pool);
 
   absl::Status DeclareIdleShare();
+  bool IsWasteful() const;
+  // The granules recovered by a pass that ends where the trigger says.
+  absl::StatusOr<uint64_t> RunPass();
 
   // Modelled time of all driver calls and copies so far.
   double DriverAndCopyUs() const;

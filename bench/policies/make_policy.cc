@@ -81,6 +81,11 @@ std::vector<absl::string_view> PolicyNames() {
   return names;
 }
 
+bool CompactsInBackground(const PolicyOptions& options) {
+  return options.compaction == CompactionMode::kBackground &&
+         (options.policy == "firn" || options.policy == "paged_migrating");
+}
+
 absl::StatusOr<std::unique_ptr<Policy>> MakePolicy(
     const PolicyOptions& options) {
   if (absl::Status status = CheckSizes(options); !status.ok()) return status;

@@ -19,6 +19,9 @@ namespace firn::bench {
 // The values that PolicyOptions::policy may have.
 std::vector<absl::string_view> PolicyNames();
 
+// Whether such a policy moves memory meanwhile, on the trace's clock.
+bool CompactsInBackground(const PolicyOptions& options);
+
 // InvalidArgument names what is wrong with the options.
 absl::StatusOr<std::unique_ptr<Policy>> MakePolicy(
     const PolicyOptions& options);

@@ -19,7 +19,9 @@ PagedMigratingPolicy::PagedMigratingPolicy(const PolicyOptions& options)
     : compaction_(options.compaction),
       pages_(options, options.compaction),
       copy_cost_(options.cost),
-      trigger_(options.granule_bytes) {}
+      trigger_(options.granule_bytes,
+               options.tolerated_waste_percent.value_or(
+                   BackgroundTrigger::kToleratedWastePercent)) {}
 
 absl::StatusOr<uint64_t> PagedMigratingPolicy::Allocate(uint64_t bytes,
                                                         uint32_t /*stream*/) {
@@ -97,6 +99,20 @@ absl::Status PagedMigratingPolicy::Tick(int64_t /*time_us*/) {
       !IsWasteful()) {
     return absl::OkStatus();
   }
+  RunPass();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> PagedMigratingPolicy::TickIdle(int64_t /*time_us*/) {
+  if (compaction_ != CompactionMode::kBackground || !IsWasteful()) {
+    return false;
+  }
+  if (!trigger_.TickIdle()) return true;
+  RunPass();
+  return false;
+}
+
+void PagedMigratingPolicy::RunPass() {
   const double start_us = SpentUs();
   const uint64_t emptied_before = pages_emptied_;
   do {
@@ -105,7 +121,6 @@ absl::Status PagedMigratingPolicy::Tick(int64_t /*time_us*/) {
   pages_.ReleaseEmptied();
   trigger_.PassDone(pages_emptied_ - emptied_before);
   pause_us_.push_back(SpentUs() - start_us);
-  return absl::OkStatus();
 }
 
 void PagedMigratingPolicy::EmptyOnePage() {

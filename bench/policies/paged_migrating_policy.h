@@ -48,6 +48,7 @@ class PagedMigratingPolicy : public Policy {
   absl::StatusOr<uint64_t> Allocate(uint64_t bytes, uint32_t stream) override;
   absl::Status Free(uint64_t address, uint32_t stream) override;
   absl::Status Tick(int64_t time_us) override;
+  absl::StatusOr<bool> TickIdle(int64_t time_us) override;
   PolicyUsage usage() const override { return pages_.usage(); }
   PolicyReport Report() override;
 
@@ -59,6 +60,8 @@ class PagedMigratingPolicy : public Policy {
 
   // Empties pages until `pages` are free; false if that cannot be.
   bool MakeRoom(uint64_t pages);
+  // Empties pages until the waste is tolerated.
+  void RunPass();
   // Empties one page.
   void EmptyOnePage();
   bool IsWasteful() const;

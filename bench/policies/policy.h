@@ -66,6 +66,11 @@ class Policy {
   // first allocation: time for background work.
   virtual absl::Status Tick(int64_t /*time_us*/) { return absl::OkStatus(); }
 
+  // Called at `time_us` while no event comes,
+  // BackgroundTrigger::kIdleIntervalUs after the last one and again after as
+  // much while it returns true: that more may be gained.
+  virtual absl::StatusOr<bool> TickIdle(int64_t /*time_us*/) { return false; }
+
   virtual PolicyUsage usage() const = 0;
   virtual PolicyReport Report() = 0;
 };

@@ -33,6 +33,9 @@ struct PolicyOptions {
 
   // For the policies that move blocks: firn and paged_migrating.
   CompactionMode compaction = CompactionMode::kOnDemand;
+  // kBackground: how much may be wasted, in percent of the live bytes, before a
+  // pass is made; unset: BackgroundTrigger::kToleratedWastePercent. 0 to 100.
+  std::optional<double> tolerated_waste_percent;
 
   // For the policy firn alone.
   // This share of the live blocks, those allocated longest ago, is declared

@@ -15,6 +15,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "bench/policies/background_trigger.h"
 #include "bench/policies/make_policy.h"
 #include "bench/replay/capacity.h"
 #include "bench/replay/min_capacity.h"
@@ -163,6 +164,11 @@ absl::StatusOr<ReplayResult> RunFlags(const ReplayFlags& flags,
   if (!result.ok()) return result.status();
   result->trace = flags.trace;
   result->policy = flags.policy.policy;
+  if (CompactsInBackground(flags.policy)) {
+    result->tolerated_waste_percent =
+        flags.policy.tolerated_waste_percent.value_or(
+            BackgroundTrigger::kToleratedWastePercent);
+  }
   return result;
 }
 

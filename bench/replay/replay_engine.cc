@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "bench/policies/background_trigger.h"
 #include "bench/replay/latency_sampler.h"
 
 namespace firn::bench {
@@ -27,6 +28,8 @@ class Replayer {
         alloc_times_(clock_cost_ns),
         free_times_(clock_cost_ns) {}
 
+  // Lets the time before an event pass: background work may go on.
+  absl::Status PassTime(int64_t until_us);
   absl::Status Apply(const TraceEvent& event);
   uint64_t events() const { return figures_.events; }
   uint64_t failed_allocs() const { return figures_.failed_allocs; }
@@ -38,6 +41,7 @@ class Replayer {
 
   absl::Status Allocate(const TraceEvent& event);
   absl::Status Free(const TraceEvent& event);
+  void RecordUsage();
   absl::Status Failure(const TraceEvent& event,
                        const absl::Status& status) const;
 
@@ -51,6 +55,7 @@ class Replayer {
   // As live_bytes_, had no allocation failed: tells when the peak is reached.
   uint64_t trace_live_bytes_ = 0;
   bool peak_seen_ = false;
+  int64_t time_us_ = 0;  // of the last event, or of what was done since
   ReplayFigures figures_;
 };
 
@@ -99,6 +104,30 @@ absl::Status Replayer::Free(const TraceEvent& event) {
   return absl::OkStatus();
 }
 
+void Replayer::RecordUsage() {
+  const PolicyUsage usage = policy_->usage();
+  recorder_.Record(time_us_, {live_bytes_, usage.used_bytes, usage.held_bytes,
+                              usage.mapped_vgs});
+}
+
+absl::Status Replayer::PassTime(int64_t until_us) {
+  constexpr int64_t kIntervalUs = BackgroundTrigger::kIdleIntervalUs;
+  if (figures_.events == 0) return absl::OkStatus();
+  while (until_us - time_us_ > kIntervalUs) {
+    const absl::StatusOr<bool> may_gain_more =
+        policy_->TickIdle(time_us_ + kIntervalUs - summary_.first_time_us);
+    if (!may_gain_more.ok()) {
+      return absl::InternalError(
+          absl::StrCat("after event ", figures_.events, ": ",
+                       std::string(may_gain_more.status().message())));
+    }
+    time_us_ += kIntervalUs;
+    RecordUsage();
+    if (!*may_gain_more) break;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Replayer::Apply(const TraceEvent& event) {
   if (event.kind == TraceEventKind::kProbe) {
     recorder_.Probe();
@@ -114,9 +143,8 @@ absl::Status Replayer::Apply(const TraceEvent& event) {
   if (!status.ok()) return status;
   status = policy_->Tick(event.time_us - summary_.first_time_us);
   if (!status.ok()) return Failure(event, status);
-  const PolicyUsage usage = policy_->usage();
-  recorder_.Record(event.time_us, {live_bytes_, usage.used_bytes,
-                                   usage.held_bytes, usage.mapped_vgs});
+  time_us_ = event.time_us;
+  RecordUsage();
   if (!peak_seen_ && trace_live_bytes_ == summary_.peak_live_bytes) {
     peak_seen_ = true;
     figures_.lower_bound_bytes_at_peak = policy_->Report().lower_bound_bytes;
@@ -147,7 +175,9 @@ absl::StatusOr<ReplayFigures> Replay(TraceSource* trace,
     absl::StatusOr<bool> has_event = trace->Next(&event);
     if (!has_event.ok()) return has_event.status();
     if (!*has_event) break;
-    if (absl::Status status = replayer.Apply(event); !status.ok()) {
+    absl::Status status = replayer.PassTime(event.time_us);
+    if (status.ok()) status = replayer.Apply(event);
+    if (!status.ok()) {
       return status;
     }
     if (options.stop_at_failure && replayer.failed_allocs() > 0) break;

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "bench/policies/background_trigger.h"
 #include "bench/policies/make_policy.h"
 #include "bench/traces/byte_count.h"
 #include "bench/traces/decimal_number.h"
@@ -118,6 +119,16 @@ absl::Status SetIdleShare(absl::string_view value, ReplayFlags* flags) {
   return absl::OkStatus();
 }
 
+absl::Status SetToleratedWaste(absl::string_view value, ReplayFlags* flags) {
+  absl::StatusOr<double> percent = ParseDecimal(value, /*most=*/100);
+  if (!percent.ok()) {
+    return absl::InvalidArgumentError(
+        "expected a percentage, a number from 0 to 100 such as 3.5");
+  }
+  flags->policy.tolerated_waste_percent = *percent;
+  return absl::OkStatus();
+}
+
 absl::Status SetExportRmm(absl::string_view value, ReplayFlags* flags) {
   if (value.empty()) return absl::InvalidArgumentError("expected a file");
   flags->export_rmm = std::string(value);
@@ -140,7 +151,7 @@ constexpr ValueFlag kValueFlags[] = {
     {"capacity", &SetCapacity},     {"granule", &SetGranule},
     {"storage", &SetStorage},       {"cost", &SetCost},
     {"export_rmm", &SetExportRmm},  {"export_snapshot", &NotYet},
-    {"idle_share", &SetIdleShare},
+    {"idle_share", &SetIdleShare},  {"tolerated_waste", &SetToleratedWaste},
 };
 
 struct Switch {
@@ -208,6 +219,13 @@ absl::Status CheckTogether(const ReplayFlags& flags) {
         "--idle_share: '", *policy.idle_share,
         "': only firn with --compaction=background moves what is idle"));
   }
+  if (policy.tolerated_waste_percent.has_value() &&
+      !CompactsInBackground(policy)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--tolerated_waste: '", *policy.tolerated_waste_percent,
+        "': only firn and paged_migrating with --compaction=background move "
+        "memory because of waste"));
+  }
   if (flags.capacity.kind == Capacity::Kind::kBytes &&
       flags.capacity.bytes < policy.granule_bytes) {
     return absl::InvalidArgumentError(
@@ -265,6 +283,11 @@ prints how well a policy used it.
   --idle_share=SHARE   this share of the live blocks, from 0 to 1, is declared
                        idle, those allocated longest ago, and firn moves nothing
                        else (with --compaction=background)
+  --tolerated_waste=PERCENT
+                       how much may be wasted, in percent of the live bytes,
+                       before live memory moves (with --compaction=background;
+                       default )",
+      BackgroundTrigger::kToleratedWastePercent, R"()
   --placement=NAME     how firn places blocks: firn
   --capacity=SIZE      most memory the policy may hold: a size (80GiB), a
                        multiple of the trace's peak (1.02x), or min: the least

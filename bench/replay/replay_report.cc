@@ -57,6 +57,7 @@ std::string ToJson(const ReplayResult& result) {
   nlohmann::ordered_json json;
   json["trace"] = result.trace;
   json["policy"] = result.policy;
+  json["tolerated_waste_percent"] = OrNull(result.tolerated_waste_percent);
   json["events"] = figures.events;
   json["allocs"] = figures.allocs;
   json["frees"] = figures.frees;
@@ -111,6 +112,10 @@ std::string ToText(const ReplayResult& result) {
   AddLine(&text, "trace", result.trace);
   AddLine(&text, "policy", result.policy);
   AddLine(&text, "capacity", Gib(result.capacity_bytes));
+  if (result.tolerated_waste_percent) {
+    AddLine(&text, "tolerated waste",
+            absl::StrCat(*result.tolerated_waste_percent, " %"));
+  }
   if (result.min_capacity_over_peak) {
     AddLine(&text, "min capacity / peak",
             Number(*result.min_capacity_over_peak));

@@ -18,6 +18,9 @@ struct ReplayResult {
   std::string trace;
   std::string policy;
   uint64_t capacity_bytes = 0;
+  // How much could be wasted before live memory moved; only where it moved
+  // for that reason.
+  std::optional<double> tolerated_waste_percent;
   // The least capacity that serves every allocation over the trace's peak
   // live bytes; only where it was looked for.
   std::optional<double> min_capacity_over_peak;

@@ -94,6 +94,36 @@ TEST(ReplayCommandTest, AnIdleShareWithoutBackgroundIsABadFlag) {
   EXPECT_THAT(outcome.err, HasSubstr("--idle_share"));
 }
 
+// Of firn and of the policy that moves blocks under new addresses.
+TEST(ReplayCommandTest, TheMoreWasteIsToleratedTheLessIsCopied) {
+  for (const std::string policy : {"firn", "paged_migrating"}) {
+    uint64_t last_copied = ~uint64_t{0};
+    for (const std::string percent : {"0", "10", "100"}) {
+      const Outcome outcome =
+          RunCommand({"--trace=gen:kv,days=0.02,events=20K",
+                      "--policy=" + policy, "--compaction=background",
+                      "--tolerated_waste=" + percent, "--json"});
+      ASSERT_EQ(outcome.exit_status, kExitOk) << outcome.err;
+      const auto json = nlohmann::json::parse(outcome.out);
+      EXPECT_EQ(json["tolerated_waste_percent"], std::stod(percent));
+      EXPECT_LT(json["bytes_copied"], last_copied) << policy << percent;
+      last_copied = json["bytes_copied"];
+    }
+  }
+}
+
+TEST(ReplayCommandTest, WithoutAWordThreePercentAreTolerated) {
+  std::vector<std::string> args = {"--trace=gen:kv,days=0.02,events=20K",
+                                   "--compaction=background", "--json"};
+  const auto by_default = nlohmann::json::parse(RunCommand(args).out);
+  EXPECT_EQ(by_default["tolerated_waste_percent"], 3);
+  args.push_back("--tolerated_waste=3");
+  const auto given = nlohmann::json::parse(RunCommand(args).out);
+  EXPECT_GT(given["bytes_copied"], 0);
+  EXPECT_EQ(given["bytes_copied"], by_default["bytes_copied"]);
+  EXPECT_EQ(given["driver_us_modelled"], by_default["driver_us_modelled"]);
+}
+
 TEST(ReplayCommandTest, FailedAllocationsAreNoFailure) {
   const Outcome outcome = RunCommand(
       {"--trace=" + SmallLog(), "--policy=paged", "--capacity=4MiB", "--json"});

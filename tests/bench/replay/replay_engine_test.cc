@@ -46,8 +46,14 @@ class ScriptedPolicy : public Policy {
     ticks_us_.push_back(time_us);
     return absl::OkStatus();
   }
+  absl::StatusOr<bool> TickIdle(int64_t time_us) override {
+    idle_ticks_us_.push_back(time_us);
+    if (!next_idle_tick_.ok()) return next_idle_tick_;
+    used_over_live_ = 1;
+    return static_cast<int>(idle_ticks_us_.size()) < idle_ticks_wanted_;
+  }
   PolicyUsage usage() const override {
-    return {2 * live_bytes_, 3 * live_bytes_, 1};
+    return {used_over_live_ * live_bytes_, 3 * live_bytes_, 1};
   }
   PolicyReport Report() override {
     PolicyReport report;
@@ -60,9 +66,13 @@ class ScriptedPolicy : public Policy {
   absl::Status next_free_;
   std::vector<std::string> log_;
   std::vector<int64_t> ticks_us_;
+  absl::Status next_idle_tick_;
+  int idle_ticks_wanted_ = 1;
+  std::vector<int64_t> idle_ticks_us_;
 
  private:
   uint64_t live_bytes_ = 0;
+  uint64_t used_over_live_ = 2;
   std::vector<uint64_t> blocks_;
 };
 
@@ -95,6 +105,41 @@ TEST(ReplayEngineTest, PassesEveryEventOnInOrder) {
   EXPECT_EQ(figures.usage.end_held_bytes, 90u);
   EXPECT_DOUBLE_EQ(figures.usage.mean_utilization, 0.5);
   EXPECT_EQ(figures.policy.bytes_copied, 42u);
+}
+
+TEST(ReplayEngineTest, WorkGoesOnWhileNoEventComes) {
+  // 200 ms with twice what is live in use, of which the first 100 ms count, as
+  // much from then on, and a last event at once.
+  EventList trace(
+      {Alloc(7, 0, 64), Free(200'007, 0, 64), Alloc(200'010, 1, 8)});
+  ScriptedPolicy policy;
+  FIRN_ASSERT_OK_AND_ASSIGN(const ReplayFigures figures,
+                            ReplayOn(&policy, &trace));
+  EXPECT_THAT(policy.idle_ticks_us_, ElementsAre(100'000));
+  EXPECT_DOUBLE_EQ(figures.usage.mean_utilization, 2.0 / 3);
+}
+
+TEST(ReplayEngineTest, IdleTimeIsOfferedAgainWhileMoreMayBeGained) {
+  EventList trace({Alloc(0, 0, 64), Free(450'000, 0, 64)});
+  ScriptedPolicy policy;
+  policy.idle_ticks_wanted_ = 3;
+  FIRN_ASSERT_OK(ReplayOn(&policy, &trace).status());
+  EXPECT_THAT(policy.idle_ticks_us_, ElementsAre(100'000, 200'000, 300'000));
+
+  EventList short_gap({Alloc(0, 0, 64), Free(250'000, 0, 64)});
+  ScriptedPolicy eager;
+  eager.idle_ticks_wanted_ = 100;
+  FIRN_ASSERT_OK(ReplayOn(&eager, &short_gap).status());
+  EXPECT_THAT(eager.idle_ticks_us_, ElementsAre(100'000, 200'000));
+}
+
+TEST(ReplayEngineTest, AnErrorWhileNoEventComesEndsTheReplay) {
+  EventList trace({Alloc(0, 0, 64), Free(450'000, 0, 64)});
+  ScriptedPolicy policy;
+  policy.next_idle_tick_ = absl::UnavailableError("the device is lost");
+  EXPECT_THAT(ReplayOn(&policy, &trace).status(),
+              StatusIs(absl::StatusCode::kInternal,
+                       HasSubstr("after event 1: the device is lost")));
 }
 
 TEST(ReplayEngineTest, AnIdMayNameAnotherBlockLater) {

@@ -34,6 +34,7 @@ TEST(ReplayFlagsTest, DefaultsAreThoseOfTheHelp) {
   EXPECT_EQ(flags.policy.cost, CostProfile::kA100);
   EXPECT_FALSE(flags.policy.verify);
   EXPECT_FALSE(flags.policy.idle_share.has_value());
+  EXPECT_FALSE(flags.policy.tolerated_waste_percent.has_value());
   EXPECT_EQ(flags.capacity.kind, Capacity::Kind::kBytes);
   EXPECT_EQ(flags.capacity.bytes, uint64_t{80} << 30);
   EXPECT_FALSE(flags.json);
@@ -43,11 +44,11 @@ TEST(ReplayFlagsTest, DefaultsAreThoseOfTheHelp) {
 TEST(ReplayFlagsTest, SetsEveryFlag) {
   FIRN_ASSERT_OK_AND_ASSIGN(
       ReplayFlags flags,
-      ParseReplayFlags(Args{"--json", "--verify", "--storage=real",
-                            "--compaction=background", "--placement=firn",
-                            "--capacity=min", "--granule=4MiB", "--cost=fast",
-                            "--export_rmm=out.csv", "--idle_share=0.35",
-                            "--trace=gen:kv,seed=2,days=0.5"}));
+      ParseReplayFlags(Args{
+          "--json", "--verify", "--storage=real", "--compaction=background",
+          "--placement=firn", "--capacity=min", "--granule=4MiB", "--cost=fast",
+          "--export_rmm=out.csv", "--idle_share=0.35", "--tolerated_waste=1.5",
+          "--trace=gen:kv,seed=2,days=0.5"}));
   EXPECT_EQ(flags.trace, "gen:kv,seed=2,days=0.5");
   EXPECT_EQ(flags.policy.compaction, CompactionMode::kBackground);
   EXPECT_EQ(flags.policy.granule_bytes, uint64_t{4} << 20);
@@ -55,6 +56,7 @@ TEST(ReplayFlagsTest, SetsEveryFlag) {
   EXPECT_EQ(flags.policy.cost, CostProfile::kFast);
   EXPECT_TRUE(flags.policy.verify);
   EXPECT_EQ(flags.policy.idle_share, 0.35);
+  EXPECT_EQ(flags.policy.tolerated_waste_percent, 1.5);
   EXPECT_EQ(flags.capacity.kind, Capacity::Kind::kMinimum);
   EXPECT_EQ(flags.export_rmm, "out.csv");
   EXPECT_TRUE(flags.json);
@@ -117,6 +119,21 @@ TEST(ReplayFlagsTest, EveryErrorIsOneLineThatNamesFlagValueAndRemedy) {
       {{"--trace=x", "--policy=paged_migrating", "--compaction=background",
         "--idle_share=0.05"},
        {"--idle_share", "0.05", "only firn"}},
+      {{"--trace=x", "--compaction=background", "--tolerated_waste=100.5"},
+       {"--tolerated_waste", "'100.5'", "from 0 to 100"}},
+      {{"--trace=x", "--compaction=background", "--tolerated_waste=-1"},
+       {"--tolerated_waste", "'-1'", "from 0 to 100"}},
+      {{"--trace=x", "--compaction=background", "--tolerated_waste=3%"},
+       {"--tolerated_waste", "'3%'", "from 0 to 100"}},
+      {{"--trace=x", "--compaction=background", "--tolerated_waste=nan"},
+       {"--tolerated_waste", "'nan'", "from 0 to 100"}},
+      {{"--trace=x", "--compaction=background", "--tolerated_waste="},
+       {"--tolerated_waste", "''", "from 0 to 100"}},
+      {{"--trace=x", "--tolerated_waste=2"},
+       {"--tolerated_waste", "'2'", "--compaction=background"}},
+      {{"--trace=x", "--compaction=background", "--policy=buddy",
+        "--tolerated_waste=2"},
+       {"--tolerated_waste", "'2'", "only firn and paged_migrating"}},
       {{"--trace=x", "--json", "--json"}, {"--json", "twice"}},
   };
   for (const BadFlag& bad : cases) {
@@ -136,7 +153,7 @@ TEST(ReplayFlagsTest, HelpNeedsNothingElseAndNamesEveryFlag) {
   for (const absl::string_view flag :
        {"--trace", "--policy", "--compaction", "--placement", "--capacity",
         "--granule", "--storage", "--cost", "--verify", "--export_rmm",
-        "--idle_share", "--json"}) {
+        "--idle_share", "--tolerated_waste", "--json"}) {
     EXPECT_THAT(ReplayHelp(), HasSubstr(std::string(flag)));
   }
 }

@@ -27,19 +27,19 @@ TEST(ReplayReportTest, JsonHasTheseKeysInThisOrder) {
   const auto json = nlohmann::ordered_json::parse(ToJson(ReplayResult()));
   EXPECT_THAT(
       KeysOf(json),
-      ElementsAre("trace", "policy", "events", "allocs", "frees",
-                  "unknown_frees", "failed_allocs", "min_capacity_over_peak",
-                  "peak_live_bytes", "peak_used_bytes", "peak_held_bytes",
-                  "mean_utilization", "held_utilization", "used_over_live_p99",
-                  "trough_used_over_live", "trough_held_over_live",
-                  "end_held_bytes", "worst_probe_used_over_live",
-                  "lower_bound_bytes_at_peak", "alloc_ns_p50", "alloc_ns_p99",
-                  "free_ns_p50", "free_ns_p99", "bytes_allocated",
-                  "bytes_copied", "bytes_recovered", "granules_moved",
-                  "mapped_vgs_peak", "vgs_per_granule_mean", "driver_calls",
-                  "driver_us_modelled", "driver_us_create", "driver_us_per_gib",
-                  "pause_us_p50", "pause_us_p99", "pause_us_max",
-                  "content_errors", "wall_s"));
+      ElementsAre(
+          "trace", "policy", "tolerated_waste_percent", "events", "allocs",
+          "frees", "unknown_frees", "failed_allocs", "min_capacity_over_peak",
+          "peak_live_bytes", "peak_used_bytes", "peak_held_bytes",
+          "mean_utilization", "held_utilization", "used_over_live_p99",
+          "trough_used_over_live", "trough_held_over_live", "end_held_bytes",
+          "worst_probe_used_over_live", "lower_bound_bytes_at_peak",
+          "alloc_ns_p50", "alloc_ns_p99", "free_ns_p50", "free_ns_p99",
+          "bytes_allocated", "bytes_copied", "bytes_recovered",
+          "granules_moved", "mapped_vgs_peak", "vgs_per_granule_mean",
+          "driver_calls", "driver_us_modelled", "driver_us_create",
+          "driver_us_per_gib", "pause_us_p50", "pause_us_p99", "pause_us_max",
+          "content_errors", "wall_s"));
   EXPECT_THAT(KeysOf(json["driver_calls"]),
               ElementsAre("create", "map", "unmap", "set_access", "release"));
 }
@@ -47,6 +47,7 @@ TEST(ReplayReportTest, JsonHasTheseKeysInThisOrder) {
 TEST(ReplayReportTest, WhatWasNotLookedForIsNull) {
   const auto json = nlohmann::json::parse(ToJson(ReplayResult()));
   EXPECT_TRUE(json["min_capacity_over_peak"].is_null());
+  EXPECT_TRUE(json["tolerated_waste_percent"].is_null());
   EXPECT_TRUE(json["worst_probe_used_over_live"].is_null());
   EXPECT_EQ(json["pause_us_p99"], 0);
   EXPECT_EQ(json["driver_us_per_gib"], 0);
@@ -56,6 +57,7 @@ TEST(ReplayReportTest, JsonHoldsTheFigures) {
   ReplayResult result;
   result.trace = "a \"quoted\" \xff name";
   result.policy = "buddy";
+  result.tolerated_waste_percent = 3.5;
   result.min_capacity_over_peak = 1.25;
   result.figures.failed_allocs = 3;
   result.figures.bytes_allocated = uint64_t{4} << 30;
@@ -66,6 +68,7 @@ TEST(ReplayReportTest, JsonHoldsTheFigures) {
   for (int i = 200; i >= 1; --i) result.figures.policy.pause_us.push_back(i);
   const auto json = nlohmann::json::parse(ToJson(result));
   EXPECT_EQ(json["policy"], "buddy");
+  EXPECT_EQ(json["tolerated_waste_percent"], 3.5);
   EXPECT_EQ(json["min_capacity_over_peak"], 1.25);
   EXPECT_EQ(json["failed_allocs"], 3);
   EXPECT_EQ(json["worst_probe_used_over_live"], 2.5);
@@ -83,6 +86,9 @@ TEST(ReplayReportTest, TextNamesTraceAndPolicyAndLeavesOutWhatIsNot) {
   EXPECT_THAT(ToText(result), HasSubstr("a.csv"));
   EXPECT_THAT(ToText(result), HasSubstr("paged"));
   EXPECT_THAT(ToText(result), Not(HasSubstr("min capacity")));
+  EXPECT_THAT(ToText(result), Not(HasSubstr("tolerated waste")));
+  result.tolerated_waste_percent = 3.5;
+  EXPECT_THAT(ToText(result), HasSubstr("3.5 %"));
   result.min_capacity_over_peak = 1.015;
   EXPECT_THAT(ToText(result), HasSubstr("1.0150"));
 }
