@@ -4,6 +4,7 @@
 #include "firn/core/compactor.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/time/clock.h"
 
@@ -117,18 +118,60 @@ LowerBounds Compactor::ComputeBounds() {
   return ComputeLowerBounds(bounds_snapshot_);
 }
 
-absl::Status Compactor::Prepare(bool dry_run, bool idle_only,
-                                CompactionReport* report) {
-  if (!dry_run) {
-    const absl::StatusOr<uint32_t> unmapped =
-        backing_->UnmapSpares(kCrowdedMappings);
-    if (!unmapped.ok()) return unmapped.status();
+absl::Status Compactor::UnmapSpares() {
+  return backing_->UnmapSpares(kCrowdedMappings).status();
+}
+
+void Compactor::TakeSnapshot(bool idle_only, Planned* planned) const {
+  planned->pinned_granules = FillSnapshot(idle_only, &planned->snapshot);
+}
+
+void Compactor::MakePlanOf(const CompactOptions& options,
+                           Planned* planned) const {
+  planned->lower_bound_granules = ComputeLowerBounds(planned->snapshot).max();
+  planned->plan = MakePlan(planned->snapshot, LimitsOf(options));
+}
+
+void Compactor::TakeSnapshotAhead() {
+  is_planned_ahead_ = false;
+  TakeSnapshot(/*idle_only=*/false, &planned_ahead_);
+}
+
+void Compactor::PlanAhead(const CompactOptions& options) {
+  MakePlanOf(options, &planned_ahead_);
+  is_planned_ahead_ = true;
+}
+
+PlanLimits Compactor::LimitsOf(const CompactOptions& options) const {
+  PlanLimits limits;
+  limits.max_mappings_per_granule = books_->max_mappings();
+  if (options.max_bytes > 0) {
+    limits.max_quanta = options.max_bytes / kQuantumBytes;
   }
-  report->pinned_granules = FillSnapshot(idle_only, &snapshot_);
-  report->granules_before = books_->used_granules();
-  report->granules_after = report->granules_before;
-  report->lower_bound_granules = ComputeLowerBounds(snapshot_).max();
-  return absl::OkStatus();
+  if (options.max_moves > 0) limits.max_moves = options.max_moves;
+  if (options.wanted_granules > 0) {
+    limits.wanted_granules = options.wanted_granules;
+  }
+  return limits;
+}
+
+void Compactor::Cut(const PlanLimits& limits, Planned* planned) {
+  Plan& plan = planned->plan;
+  uint64_t quanta = 0;
+  uint32_t sources = 0;
+  for (size_t begin = 0; begin < plan.moves.size(); ++sources) {
+    const uint32_t from = plan.moves[begin].from;
+    size_t end = begin;
+    while (end < plan.moves.size() && plan.moves[end].from == from) ++end;
+    quanta += planned->snapshot.granules[from].live_quanta;
+    if (sources >= limits.wanted_granules || end > limits.max_moves ||
+        quanta > limits.max_quanta) {
+      plan.limited |= sources < limits.wanted_granules;
+      plan.moves.resize(begin);
+      break;
+    }
+    begin = end;
+  }
 }
 
 void Compactor::Count(const MoveBatch::Result& result,
@@ -142,16 +185,19 @@ void Compactor::Count(const MoveBatch::Result& result,
 absl::Status Compactor::OpenHole(uint32_t quanta, uint32_t alignment_quanta,
                                  CompactionReport* report) {
   const absl::Time start = absl::Now();
-  absl::Status status = Prepare(/*dry_run=*/false, /*idle_only=*/false, report);
+  absl::Status status = UnmapSpares();
   if (!status.ok()) return status;
-  PlanLimits limits;
-  limits.max_mappings_per_granule = books_->max_mappings();
-  const Plan plan = MakeHolePlan(snapshot_, quanta, alignment_quanta, limits);
+  TakeSnapshot(/*idle_only=*/false, &planned_);
+  const Snapshot& snapshot = planned_.snapshot;
+  report->granules_before = books_->used_granules();
+  report->granules_after = report->granules_before;
+  const Plan plan = MakeHolePlan(snapshot, quanta, alignment_quanta,
+                                 LimitsOf(CompactOptions()));
   MoveBatch::Kind kind;
   kind.empties_sources = false;
   kind.is_announced = observer_->has_hooks();
   MoveBatch::Result result;
-  status = batch_.Run(snapshot_, plan.moves, kind, &result);
+  status = batch_.Run(snapshot, plan.moves, kind, &result);
   Count(result, report);
   if (!status.ok()) return status;
   report->granules_after = books_->used_granules();
@@ -206,28 +252,36 @@ size_t Compactor::MostMovesOfBatch(const CompactOptions& options,
 absl::Status Compactor::Run(const CompactOptions& options,
                             CompactionReport* report) {
   const absl::Time start = absl::Now();
-  const bool idle_only = options.level == CompactionLevel::kDeclaredIdle;
-  const absl::Status status = Prepare(options.dry_run, idle_only, report);
-  if (!status.ok()) return status;
-
-  PlanLimits limits;
-  limits.max_mappings_per_granule = books_->max_mappings();
-  if (options.max_bytes > 0) {
-    limits.max_quanta = options.max_bytes / kQuantumBytes;
+  report->granules_before = books_->used_granules();
+  report->granules_after = report->granules_before;
+  if (!options.dry_run) {
+    const absl::Status unmapped = UnmapSpares();
+    if (!unmapped.ok()) return unmapped;
   }
-  if (options.max_moves > 0) limits.max_moves = options.max_moves;
-  if (options.wanted_granules > 0) {
-    limits.wanted_granules = options.wanted_granules;
+  Planned* planned = &planned_;
+  if (IsPlannedAhead(options)) {
+    // Another pass has made the moves, or there was no arena yet.
+    if (!std::exchange(is_planned_ahead_, false)) {
+      report->lower_bound_granules = report->granules_before;
+      return absl::OkStatus();
+    }
+    planned = &planned_ahead_;
+    Cut(LimitsOf(options), planned);
+  } else {
+    TakeSnapshot(options.level == CompactionLevel::kDeclaredIdle, planned);
+    MakePlanOf(options, planned);
   }
-  const Plan plan = MakePlan(snapshot_, limits);
+  const Plan& plan = planned->plan;
+  report->pinned_granules = planned->pinned_granules;
+  report->lower_bound_granules = planned->lower_bound_granules;
   report->rejected_sources = plan.rejected_sources;
-  report->busy_granules = plan.pinned_granules - report->pinned_granules;
+  report->busy_granules = plan.pinned_granules - planned->pinned_granules;
   report->budget_exhausted = plan.limited;
   absl::Status moved;
   if (options.dry_run) {
     CountPlanned(plan, report);
   } else {
-    moved = Move(plan, options, start, report);
+    moved = Move(*planned, options, start, report);
   }
   report->granules_after = report->granules_before - report->granules_recovered;
   report->duration = absl::Now() - start;
@@ -238,13 +292,17 @@ void Compactor::CountPlanned(const Plan& plan, CompactionReport* report) {
   report->granules_recovered += plan.emptied_granules;
   report->moves += plan.moves.size();
   report->bytes_copied += QuantaToBytes(plan.copied_quanta);
+  report->planned_us += plan.cost_us;
 }
 
-absl::Status Compactor::Move(const Plan& plan, const CompactOptions& options,
-                             absl::Time start, CompactionReport* report) {
+absl::Status Compactor::Move(const Planned& planned,
+                             const CompactOptions& options, absl::Time start,
+                             CompactionReport* report) {
+  const Plan& plan = planned.plan;
   MoveBatch::Kind kind;
   kind.is_announced = observer_->has_hooks();
   kind.is_idle = options.level == CompactionLevel::kDeclaredIdle;
+  kind.is_planned_ahead = IsPlannedAhead(options);
   for (size_t begin = 0; begin < plan.moves.size();) {
     const absl::Duration elapsed = absl::Now() - start;
     const size_t most_moves = MostMovesOfBatch(options, elapsed);
@@ -259,9 +317,10 @@ absl::Status Compactor::Move(const Plan& plan, const CompactOptions& options,
     }
     MoveBatch::Result result;
     const absl::Time begun = absl::Now();
-    const absl::Status status = batch_.Run(
-        snapshot_, absl::MakeConstSpan(plan.moves).subspan(begin, end - begin),
-        kind, &result);
+    const absl::Status status =
+        batch_.Run(planned.snapshot,
+                   absl::MakeConstSpan(plan.moves).subspan(begin, end - begin),
+                   kind, &result);
     report->granules_recovered += result.sources;
     Count(result, report);
     if (!status.ok()) return status;

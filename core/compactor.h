@@ -45,12 +45,36 @@ class Compactor {
   absl::Status OpenHole(uint32_t quanta, uint32_t alignment_quanta,
                         CompactionReport* report);
 
+  // A pass in which `options` bound the pause of others is planned before they
+  // are held up, in two steps; the next Run with such options makes its moves
+  // as far as they are still right, and none without a plan.
+  static bool IsPlannedAhead(const CompactOptions& options) {
+    return options.level == CompactionLevel::kLaunchScopes &&
+           options.max_pause != absl::InfiniteDuration() && !options.dry_run;
+  }
+  void TakeSnapshotAhead();
+  // Touches nothing that other calls use but Run with such options: needs no
+  // lock of the pool's books.
+  void PlanAhead(const CompactOptions& options);
+
   // Least number of granules for what is live now.
   LowerBounds ComputeBounds();
 
  private:
-  // Frees crowded granules of spares, then looks.
-  absl::Status Prepare(bool dry_run, bool idle_only, CompactionReport* report);
+  // What is to be moved, and the state that it was found for.
+  struct Planned {
+    Snapshot snapshot;  // kept for its memory
+    Plan plan;
+    uint32_t pinned_granules = 0;
+    uint32_t lower_bound_granules = 0;
+  };
+  // Gives crowded granules room for mappings.
+  absl::Status UnmapSpares();
+  PlanLimits LimitsOf(const CompactOptions& options) const;
+  void TakeSnapshot(bool idle_only, Planned* planned) const;
+  void MakePlanOf(const CompactOptions& options, Planned* planned) const;
+  // Ends the plan before the first source that exceeds the budgets.
+  static void Cut(const PlanLimits& limits, Planned* planned);
   // With `idle_only` what is not idle counts as pinned. Returns the granules
   // with something that is pinned indeed.
   uint32_t FillSnapshot(bool idle_only, Snapshot* snapshot) const;
@@ -69,7 +93,7 @@ class Compactor {
   // Dry run: what the plan comes to.
   static void CountPlanned(const Plan& plan, CompactionReport* report);
   // Makes its moves, as far as the budgets of time go.
-  absl::Status Move(const Plan& plan, const CompactOptions& options,
+  absl::Status Move(const Planned& planned, const CompactOptions& options,
                     absl::Time start, CompactionReport* report);
   static void Count(const MoveBatch::Result& result, CompactionReport* report);
 
@@ -83,8 +107,10 @@ class Compactor {
   // Infinite: there was none yet.
   absl::Duration time_per_move_ = absl::InfiniteDuration();
   absl::Duration remap_time_per_move_ = absl::InfiniteDuration();
-  // Kept for their memory.
-  Snapshot snapshot_;
+  Planned planned_;
+  Planned planned_ahead_;
+  bool is_planned_ahead_ = false;
+  // Kept for its memory.
   Snapshot bounds_snapshot_;
 };
 

@@ -55,6 +55,12 @@ absl::Status MoveBatch::Run(const Snapshot& snapshot,
   Fill(snapshot, moves);
   if (relocations_.empty()) return absl::OkStatus();
   if (kind.is_idle) return RunIdle(kind, result);
+  if (kind.is_planned_ahead) {
+    Kind unannounced = kind;
+    unannounced.is_announced = false;
+    CheckAll(ListSources(), unannounced, result);
+    if (relocations_.empty()) return absl::OkStatus();
+  }
   absl::Status status;
   if (kind.is_announced) status = AnnounceAndCheck(kind, result);
   if (status.ok()) {
@@ -206,7 +212,7 @@ bool MoveBatch::Check(const Source& source, Kind kind) {
   left.from = source.from;
   left.begin = checked_.size();
   uint64_t quanta = 0;
-  bool is_right = !from.frozen;
+  bool is_right = books_->IsOwn(from) && !from.frozen;
   for (size_t i = source.begin; i < source.end && is_right; ++i) {
     Relocation relocation = relocations_[i];
     const VgRecord& record = books_->vg(relocation.vg);
@@ -232,11 +238,14 @@ bool MoveBatch::Check(const Source& source, Kind kind) {
   return true;
 }
 
+bool MoveBatch::HasNews(VgIndex vg, Kind kind) const {
+  if (kind.is_idle) return !observer_->IsIdle(vg);
+  return kind.is_announced && observer_->HasNews(vg);
+}
+
 bool MoveBatch::CheckMove(const Relocation& planned, GranuleId from, Kind kind,
                           std::vector<OffsetInterval>* extents) const {
-  const bool has_news = kind.is_idle ? !observer_->IsIdle(planned.vg)
-                                     : observer_->HasNews(planned.vg);
-  if (planned.to == from || has_news ||
+  if (planned.to == from || HasNews(planned.vg, kind) ||
       std::binary_search(pinned_.begin(), pinned_.end(), planned.vg)) {
     return false;
   }
@@ -254,7 +263,8 @@ bool MoveBatch::CheckMove(const Relocation& planned, GranuleId from, Kind kind,
 bool MoveBatch::CanTakeIn(GranuleId host,
                           absl::Span<const OffsetInterval> extents) const {
   const GranuleRecord& record = books_->granule(host);
-  if (record.live_quanta == 0 || record.frozen || record.occupancy.empty() ||
+  if (!books_->IsOwn(record) || record.live_quanta == 0 || record.frozen ||
+      record.occupancy.empty() ||
       books_->vg(record.first).role == VgRole::kInterior) {
     return false;
   }

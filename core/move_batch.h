@@ -70,6 +70,8 @@ class MoveBatch {
     // on meanwhile, but for the remap, and whatever they change that matters
     // leaves a source where it is.
     bool is_idle = false;
+    // Others went on between the plan and the batch: it is checked first.
+    bool is_planned_ahead = false;
   };
   struct Result {
     uint64_t sources = 0;
@@ -110,6 +112,8 @@ class MoveBatch {
   bool Check(const Source& source, Kind kind);
   bool CheckMove(const Relocation& planned, GranuleId from, Kind kind,
                  std::vector<OffsetInterval>* extents) const;
+  // Whether the move was announced, or declared idle, for what is there now.
+  bool HasNews(VgIndex vg, Kind kind) const;
   bool CanTakeIn(GranuleId host,
                  absl::Span<const OffsetInterval> extents) const;
   // Has copies written through what is mapped to the hosts.

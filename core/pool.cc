@@ -3,6 +3,7 @@
 
 #include "firn/core/pool.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -76,11 +77,50 @@ absl::StatusOr<Tag> Pool::RegisterTag(absl::string_view name) {
 }
 
 absl::StatusOr<CompactionReport> Pool::Compact(CompactOptions options) {
+  const absl::Status valid = options.Validate();
+  if (!valid.ok()) return valid;
   if (!moving_ && !options.dry_run) {
     return absl::FailedPreconditionError(
         absl::StrCat("Compact: live memory does not move: ", moving_reason_));
   }
   return impl_->Compact(options);
+}
+
+absl::StatusOr<CompactionReport> Pool::Safepoint(SafepointOptions options) {
+  const absl::Status valid = options.Validate();
+  if (!valid.ok()) return valid;
+  CompactionReport nothing;
+  if (!moving_) return nothing;
+  const PoolUsage usage = GetUsage();
+  const uint64_t waste_bytes =
+      usage.used_bytes - std::min(usage.used_bytes, usage.live_bytes);
+  const uint64_t tolerated_bytes =
+      std::max(options.tolerated_waste_bytes,
+               static_cast<uint64_t>(static_cast<double>(usage.live_bytes) /
+                                     100 * options.tolerated_waste_percent));
+  if (waste_bytes <= tolerated_bytes) {
+    unrecoverable_bytes_.store(0, std::memory_order_relaxed);
+    return nothing;
+  }
+  const uint64_t unrecoverable_bytes =
+      unrecoverable_bytes_.load(std::memory_order_relaxed);
+  if (unrecoverable_bytes > 0 &&
+      waste_bytes <= unrecoverable_bytes + unrecoverable_bytes / 8) {
+    return nothing;
+  }
+  CompactOptions pass;
+  pass.max_duration = options.max_duration;
+  pass.max_bytes = options.max_bytes;
+  pass.wanted_granules =
+      (waste_bytes - tolerated_bytes + usage.granule_bytes - 1) /
+      usage.granule_bytes;
+  const absl::StatusOr<CompactionReport> report = impl_->Compact(pass);
+  if (report.ok()) {
+    unrecoverable_bytes_.store(
+        report->granules_recovered == 0 ? waste_bytes : 0,
+        std::memory_order_relaxed);
+  }
+  return report;
 }
 
 absl::StatusOr<uint64_t> Pool::Trim(uint64_t keep_bytes) {

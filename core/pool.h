@@ -16,11 +16,12 @@
 // unchanged, until it is freed, whatever the pool moves. Freed blocks stay
 // mapped and are reused without a call to the driver.
 //
-// When memory moves: only inside Compact(), whose caller either promises that
-// no other thread launches work on this pool's memory until it returns, or says
-// that all threads launch inside LaunchScopes (core/launch_scope.h), or has
-// only what is declared idle moved (MarkIdle); and, with
-// PoolOptions::move_on_failure, inside an allocation that would fail otherwise.
+// When memory moves: only inside Compact() and Safepoint(), whose caller
+// promises that no other thread launches work on this pool's memory until they
+// return; or, in Compact() alone, says that all threads launch inside
+// LaunchScopes (core/launch_scope.h), or has only what is declared idle moved
+// (MarkIdle); and, with PoolOptions::move_on_failure, inside an allocation that
+// would fail otherwise.
 // The pool waits for the device by itself.
 //
 // FIRN_MOVING=off in the environment turns moving off without a rebuild, for
@@ -32,6 +33,7 @@
 #ifndef FIRN_CORE_POOL_H_
 #define FIRN_CORE_POOL_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -149,12 +151,22 @@ class Pool {
   // Moves live memory together so that whole granules become free; see
   // CompactionLevel for what must be known of work in flight. On failure every
   // block is intact at its address, and what was already merged stays merged.
-  // FailedPrecondition: moving is off (FIRN_MOVING) or cannot be done on this
-  // device, and it is no dry run; a graph-private pool is open; inside a
-  // LaunchScope of the calling thread, or inside a move hook; or a capture is
-  // open, or work is on a stream that cannot be tracked (kLaunchScopes).
-  // DeadlineExceeded: max_wait has passed; it says what was awaited.
+  // InvalidArgument names the field of the options. FailedPrecondition: moving
+  // is off (FIRN_MOVING) or cannot be done on this device, and it is no dry
+  // run; a graph-private pool is open; inside a LaunchScope of the calling
+  // thread, or inside a move hook; or a capture is open, or work is on a stream
+  // that cannot be tracked (kLaunchScopes). DeadlineExceeded: max_wait has
+  // passed; it says what was awaited.
   absl::StatusOr<CompactionReport> Compact(CompactOptions options = {});
+
+  // For a place that a program comes by again and again while nobody launches,
+  // such as the end of a training step: a pass by kCallerPromises, with what
+  // that means, if more is wasted than `options` tolerate, until that is so no
+  // more. Otherwise, where moving is off, and where such a pass recovered
+  // nothing and the waste has not grown by an eighth since, it makes no driver
+  // call, waits for nothing and reports no move. InvalidArgument names the
+  // field; other errors as of Compact.
+  absl::StatusOr<CompactionReport> Safepoint(SafepointOptions options = {});
 
   // Gives unused granules back to the driver until at most `keep_bytes` are
   // held in all, those in use included. Returns the bytes released. Never moves
@@ -259,6 +271,8 @@ class Pool {
   const std::unique_ptr<AnyImpl> impl_;
   const bool moving_;
   const std::string moving_reason_;
+  // What was wasted when a safepoint's pass last recovered nothing.
+  std::atomic<uint64_t> unrecoverable_bytes_{0};
 };
 
 }  // namespace firn

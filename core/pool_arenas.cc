@@ -30,6 +30,7 @@ void Add(const CompactionReport& part, CompactionReport* report) {
   report->pinned_granules += part.pinned_granules;
   report->busy_granules += part.busy_granules;
   report->budget_exhausted |= part.budget_exhausted;
+  report->planned_us += part.planned_us;
 }
 
 // What a budget has left of `most`, where 0 is no limit; false if nothing.
@@ -112,6 +113,28 @@ uint32_t Pool::Impl::ComputeBound() const {
                  : arena->books.used_granules();
   }
   return bound;
+}
+
+absl::Status Pool::Impl::PlanAhead(const CompactOptions& options) {
+  MutexLock pass(&pass_mutex_);
+  std::vector<Arena*> planned;
+  {
+    MutexLock lock(&mutex_);
+    const absl::Status released = ReleasePending(/*wait=*/false);
+    if (!released.ok()) return released;
+    ReleaseParked(/*is_idle=*/false);
+    for (const auto& arena : arenas_) {
+      if (!arena->may_move()) continue;
+      arena->compactor.TakeSnapshotAhead();
+      // It stays although its domain may go.
+      arena->is_in_pass = true;
+      planned.push_back(arena.get());
+    }
+  }
+  for (Arena* const arena : planned) arena->compactor.PlanAhead(options);
+  MutexLock lock(&mutex_);
+  for (Arena* const arena : planned) arena->is_in_pass = false;
+  return absl::OkStatus();
 }
 
 absl::Status Pool::Impl::RunCompactors(const CompactOptions& options,

@@ -139,6 +139,7 @@ PoolStats Pool::Impl::GetStats() {
 PoolUsage Pool::Impl::GetUsage() {
   MutexLock lock(&mutex_);
   PoolUsage usage;
+  usage.granule_bytes = granule_bytes_;
   usage.live_bytes = LiveBytes();
   // Where nothing is live, nothing is used.
   if (usage.live_bytes == 0 && UsedGranules() > 0) {

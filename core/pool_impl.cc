@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "firn/vmm/driver_status.h"
 #include "firn/vmm/relaxed_capture.h"
 
@@ -380,6 +381,10 @@ absl::StatusOr<CompactionReport> Pool::Impl::Compact(
   }
   const bool in_scopes = options.level == CompactionLevel::kLaunchScopes;
   const bool is_idle = options.level == CompactionLevel::kDeclaredIdle;
+  if (Compactor::IsPlannedAhead(options)) {
+    const absl::Status planned = PlanAhead(options);
+    if (!planned.ok()) return planned;
+  }
   std::optional<LaunchGate::Closure> closure;
   if ((in_scopes || gate_.was_used()) && !options.dry_run && !is_idle) {
     if (!in_scopes) {
@@ -396,6 +401,7 @@ absl::StatusOr<CompactionReport> Pool::Impl::Compact(
     if (!closed.ok()) return closed.status();
     closure.emplace(*std::move(closed));
   }
+  const absl::Time closed_at = absl::Now();
   MutexLock pass(&pass_mutex_);
   MutexLock lock(&mutex_);
   // Opened meanwhile.
@@ -412,6 +418,7 @@ absl::StatusOr<CompactionReport> Pool::Impl::Compact(
     IsolateLost();
     return status;
   }
+  if (in_scopes && closure.has_value()) report.pause = absl::Now() - closed_at;
   return report;
 }
 

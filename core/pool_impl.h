@@ -362,7 +362,6 @@ class Pool::Impl final : public Pool::AnyImpl {
         static_cast<uint32_t>(request.quanta),
         static_cast<uint32_t>(request.alignment_quanta));
   }
-  // Opens a hole within a granule.
   absl::Status MakeHole(const Request& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status OutOfMemory(const Request& request,
@@ -377,11 +376,13 @@ class Pool::Impl final : public Pool::AnyImpl {
                        const absl::Status& failure)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // Waits for all devices.
   absl::Status WaitForDevices() const;
   // No work uses what is about to move, and what was freed is released: waits
   // for the devices, unless launches are drained.
   absl::Status WaitUntilIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Plans a pass that is not to hold up others for long.
+  absl::Status PlanAhead(const CompactOptions& options)
+      ABSL_LOCKS_EXCLUDED(pass_mutex_, mutex_);
   // For the request, if there is one, as in RunCompactors.
   absl::Status CompactLocked(const CompactOptions& options,
                              const Request* wanted, CompactionReport* report)
@@ -393,11 +394,10 @@ class Pool::Impl final : public Pool::AnyImpl {
   absl::StatusOr<BlockStart> FindBlock(const void* ptr) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static absl::Status NoBlockAt(DevicePtr address);
-  // What a pin would hold.
   PinnedBlock PinnedBlockAt(BlockStart start) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t PinnedGranules() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Has the block freed behind the lock: false if it has been freed meanwhile.
+  // Has it freed behind the lock: false if it has been freed meanwhile.
   bool MarkBlock(BlockStart start) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t GenerationOf(BlockStart start) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

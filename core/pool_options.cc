@@ -4,6 +4,7 @@
 #include "firn/core/pool_options.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,13 @@ constexpr uint64_t kMinGranuleBytes = uint64_t{64} << 10;
 constexpr uint64_t kMaxAlignmentBytes = uint64_t{1} << 30;
 constexpr uint32_t kMinAddressSpaceFactor = 2;
 constexpr uint32_t kMaxAddressSpaceFactor = 1024;
+
+absl::Status ValidateNotNegative(absl::string_view field,
+                                 absl::Duration duration) {
+  if (duration >= absl::ZeroDuration()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      field, ": ", absl::FormatDuration(duration), "; must be 0 or more"));
+}
 
 absl::Status ValidatePeers(const PoolOptions& options) {
   if (options.driver == nullptr && !options.peers.empty()) {
@@ -95,10 +103,8 @@ absl::Status PoolOptions::Validate() const {
         "address_space_factor: ", address_space_factor, "; must be from ",
         kMinAddressSpaceFactor, " to ", kMaxAddressSpaceFactor));
   }
-  if (max_wait < absl::ZeroDuration()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "max_wait: ", absl::FormatDuration(max_wait), "; must be 0 or more"));
-  }
+  absl::Status status = ValidateNotNegative("max_wait", max_wait);
+  if (!status.ok()) return status;
   if (export_type != ShareableHandleType::kNone &&
       export_type != ShareableHandleType::kPosixFileDescriptor) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -108,7 +114,7 @@ absl::Status PoolOptions::Validate() const {
         static_cast<int32_t>(ShareableHandleType::kPosixFileDescriptor),
         "); fabric handles are not supported"));
   }
-  absl::Status status =
+  status =
       limit.Validate(capacity_bytes > 0 ? capacity_bytes
                                         : std::numeric_limits<uint64_t>::max());
   if (status.ok()) status = ValidatePeers(*this);
@@ -117,15 +123,6 @@ absl::Status PoolOptions::Validate() const {
 }
 
 absl::Status AllocateOptions::Validate() const {
-  if (memory_class > MemoryClass::kExportable) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("memory_class: ", static_cast<int>(memory_class),
-                     " is none of MemoryClass"));
-  }
-  if (lifetime > Lifetime::kLong) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "lifetime: ", static_cast<int>(lifetime), " is none of Lifetime"));
-  }
   if (alignment_bytes == 0 || (alignment_bytes & (alignment_bytes - 1)) != 0 ||
       alignment_bytes > kMaxAlignmentBytes) {
     return absl::InvalidArgumentError(
@@ -143,6 +140,30 @@ absl::Status AllocateOptions::Validate() const {
                      "; must be kUnknown (0), kShort (1) or kLong (2)"));
   }
   return absl::OkStatus();
+}
+
+absl::Status CompactOptions::Validate() const {
+  if (level < CompactionLevel::kCallerPromises ||
+      level > CompactionLevel::kDeclaredIdle) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("level: ", static_cast<int>(level),
+                     "; must be kCallerPromises (0), kLaunchScopes (1) or "
+                     "kDeclaredIdle (2)"));
+  }
+  absl::Status status = ValidateNotNegative("max_wait", max_wait);
+  if (status.ok()) status = ValidateNotNegative("max_pause", max_pause);
+  if (status.ok()) status = ValidateNotNegative("max_duration", max_duration);
+  return status;
+}
+
+absl::Status SafepointOptions::Validate() const {
+  if (!(tolerated_waste_percent >= 0) ||
+      !std::isfinite(tolerated_waste_percent)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tolerated_waste_percent: ", tolerated_waste_percent,
+                     "; must be 0 or more"));
+  }
+  return ValidateNotNegative("max_duration", max_duration);
 }
 
 }  // namespace firn

@@ -191,8 +191,11 @@ struct CompactOptions {
 
   // How long the pass may be in the way of others, as far as can be foreseen
   // from what moves have taken before; at least one granule is emptied.
-  // kLaunchScopes: the time for which the gate is closed, planning included:
-  // the pass ends before a batch that would exceed it. kDeclaredIdle: the time
+  // kLaunchScopes: the time for which the gate stays closed once nothing is in
+  // flight: the pass ends before a batch that would exceed it. With a finite
+  // one the plan is made before the gate closes, while others go on; what they
+  // change leaves granules where they are (rejected_sources), and what they
+  // free is for the next pass. kDeclaredIdle: the time
   // of one remap, for which MarkActive and the pool's lock may be waited for:
   // batches are as small. kCallerPromises: no limit.
   absl::Duration max_pause = absl::InfiniteDuration();
@@ -209,6 +212,24 @@ struct CompactOptions {
 
   // Plan and report only: nothing is moved.
   bool dry_run = false;
+
+  // OkStatus, or InvalidArgument naming the field, its value and what would be
+  // right.
+  absl::Status Validate() const;
+};
+
+struct SafepointOptions {
+  // Waste, which is used bytes less live bytes, that is left alone: the larger
+  // of the two; the share is of the live bytes.
+  uint64_t tolerated_waste_bytes = 100'000'000;
+  double tolerated_waste_percent = 10;
+  // Budgets of the pass, as in CompactOptions.
+  absl::Duration max_duration = absl::InfiniteDuration();
+  uint64_t max_bytes = 0;
+
+  // OkStatus, or InvalidArgument naming the field, its value and what would be
+  // right.
+  absl::Status Validate() const;
 };
 
 }  // namespace firn

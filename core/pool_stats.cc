@@ -4,6 +4,7 @@
 #include "firn/core/pool_stats.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 
 namespace firn {
 namespace {
@@ -82,6 +83,8 @@ std::string CompactionReport::ToString() const {
   AppendLine(&text, "busy_granules", busy_granules);
   AppendLine(&text, "budget_exhausted", budget_exhausted ? "yes" : "no");
   AppendLine(&text, "duration", absl::FormatDuration(duration));
+  AppendLine(&text, "pause", absl::FormatDuration(pause));
+  AppendLine(&text, "planned_us", absl::StrFormat("%.1f", planned_us));
   return text;
 }
 

@@ -110,6 +110,7 @@ struct PoolStats {
 
 // A few fields of PoolStats, without the cost of the rest.
 struct PoolUsage {
+  uint64_t granule_bytes = 0;  // 0 where there are no granules
   uint64_t live_bytes = 0;
   uint64_t used_bytes = 0;
   uint64_t held_bytes = 0;
@@ -138,6 +139,12 @@ struct CompactionReport {
   // A budget ended the pass early.
   bool budget_exhausted = false;
   absl::Duration duration;
+  // kLaunchScopes: of it, for how long nobody could launch although nothing was
+  // in flight any more.
+  absl::Duration pause;
+  // Dry run: what the moves would take of the driver and the device, in
+  // microseconds, by figures published for an A100 (PlanCosts).
+  double planned_us = 0;
 
   std::string ToString() const;
 };

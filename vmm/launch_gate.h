@@ -147,6 +147,9 @@ class LaunchGate {
   // Makes scopes write tokens from now on, as the first Close does.
   void Arm();
   bool is_armed() const { return armed_.load(std::memory_order_relaxed); }
+  // Whether scopes that begin now need not wait: nobody has closed it or is
+  // about to. Out of date at once.
+  bool is_open() const { return is_open_.load(std::memory_order_relaxed); }
   // Whether the calling thread is inside a scope of this gate.
   bool ThisThreadIsInside() const { return was_used() && HasOpenScope(); }
   // Whether it is inside a scope of any gate.

@@ -227,7 +227,7 @@ TEST(PoolCompactionTest, BudgetsHold) {
   EXPECT_EQ(report.granules_recovered, 2u);
   EXPECT_FALSE(report.budget_exhausted);
   CompactOptions time;
-  time.max_duration = -absl::Seconds(1);
+  time.max_duration = absl::ZeroDuration();
   FIRN_ASSERT_OK_AND_ASSIGN(report, pool.Compact(time));
   EXPECT_EQ(report.moves, 0u);
   EXPECT_TRUE(report.budget_exhausted);

@@ -185,6 +185,29 @@ TEST(PoolOptionsTest, TheBudgetOfMappingsHoldsTheCapacityAtLeast) {
   FIRN_EXPECT_OK(on_cpu->pool().CheckInvariants());
 }
 
+TEST(PoolOptionsTest, APassIsRefusedOptionsThatMakeNoSense) {
+  CompactOptions options;
+  options.level = static_cast<CompactionLevel>(3);
+  EXPECT_THAT(options.Validate(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("level: 3"), HasSubstr("(2)"))));
+  for (const auto field :
+       {&CompactOptions::max_wait, &CompactOptions::max_pause,
+        &CompactOptions::max_duration}) {
+    options = CompactOptions();
+    options.*field = absl::ZeroDuration();
+    FIRN_EXPECT_OK(options.Validate());
+    options.*field = -absl::Milliseconds(3);
+    EXPECT_THAT(options.Validate(),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         AllOf(HasSubstr("max_"), HasSubstr("-3ms"))));
+  }
+  FIRN_ASSERT_OK_AND_ASSIGN(auto on_cpu, PoolOnCpu::Ghost(16 * kMiB));
+  EXPECT_THAT(
+      on_cpu->pool().Compact(options).status(),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("max_duration")));
+}
+
 TEST(PoolOptionsTest, WhatDependsOnTheDeviceIsRefusedByCreate) {
   CpuDriverOptions driver_options;
   driver_options.storage = CpuStorage::kGhost;
