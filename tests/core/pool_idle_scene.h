@@ -7,7 +7,6 @@
 #define FIRN_TESTS_CORE_POOL_IDLE_SCENE_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -17,30 +16,23 @@
 #include "absl/time/time.h"
 #include "firn/core/pool.h"
 #include "firn/vmm/cpu/cpu_driver.h"
-#include "firn/vmm/driver_wrapper.h"
+#include "firn/vmm/driver_call.h"
 #include "firn/vmm/faulting_driver.h"
 #include "gtest/gtest.h"
 #include "tests/support/filled_blocks.h"
 #include "tests/support/fragmented_pool.h"
 #include "tests/support/pool_on_cpu.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/step_driver.h"
 
 namespace firn::testing {
 
-// Before the n-th call that a pass makes without the pool's lock: a copy, its
+// Steps are the calls that a pass makes without the pool's lock: a copy, its
 // event, or the wait for it.
-class CopyStepDriver : public DriverWrapper {
+class CopyStepDriver : public StepDriver {
  public:
-  explicit CopyStepDriver(Driver* base) : DriverWrapper(base) {}
+  explicit CopyStepDriver(Driver* base) : StepDriver(base, &IsCopyStep) {}
 
-  // For the next pass only: `step` runs before the n-th of those calls.
-  void Before(uint64_t n, std::function<void()> step) {
-    steps_left_ = n;
-    step_ = std::move(step);
-  }
-  // Whether it has run since.
-  bool done() const { return step_ == nullptr; }
-  void Cancel() { step_ = nullptr; }
   // Maps take so long from now on.
   void SetMapTime(absl::Duration map_time) { map_time_ = map_time; }
   // Waits for an event so far.
@@ -53,25 +45,12 @@ class CopyStepDriver : public DriverWrapper {
     if (args.call == DriverCall::kMemMap && map_time_ > absl::ZeroDuration()) {
       absl::SleepFor(map_time_);
     }
-    switch (args.call) {
-      case DriverCall::kMemcpyDtoDAsync:
-      case DriverCall::kEventRecord:
-      case DriverCall::kEventSynchronize:
-        if (step_ != nullptr && steps_left_-- == 0) {
-          std::exchange(step_, nullptr)();
-        }
-        break;
-      default:
-        break;
-    }
-    return call();
+    return StepDriver::Around(args, call);
   }
 
  private:
   uint64_t waits_ = 0;
   absl::Duration map_time_;
-  uint64_t steps_left_ = 0;
-  std::function<void()> step_;
 };
 
 class PoolIdleScene : public ::testing::TestWithParam<CpuSync> {

@@ -289,7 +289,7 @@ class PoolIdleStepTest : public PoolIdleScene {
       MakePool(kMiB);
       Fragment();
       MarkAllIdle();
-      steps_->Before(n, act);
+      steps_->Before(n, [&act](DriverCall) { act(); });
       FIRN_ASSERT_OK_AND_ASSIGN(const CompactionReport report,
                                 pool().Compact(IdleOnly()));
       const bool done = steps_->done();
@@ -350,7 +350,7 @@ TEST_P(PoolIdleStepTest, WhatWasAllocatedBetweenBatchesIsNotOverwritten) {
   MarkAllIdle();
   CompactOptions options = IdleOnly();
   options.max_pause = absl::Nanoseconds(1);
-  steps_->Before(0, [&] {
+  steps_->Before(0, [&](DriverCall) {
     for (uint64_t i = 0;; ++i) {
       const absl::StatusOr<void*> ptr = pool().Allocate(kBlockBytes);
       if (!ptr.ok()) break;
