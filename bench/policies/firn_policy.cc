@@ -150,6 +150,24 @@ absl::StatusOr<uint64_t> FirnPolicy::RunPass() {
   return report->granules_recovered;
 }
 
+absl::StatusOr<CompactionReport> FirnPolicy::PlanFullPass() {
+  CompactOptions options;
+  options.dry_run = true;
+  return pool_->Compact(options);
+}
+
+absl::StatusOr<std::optional<FullPassOutcome>> FirnPolicy::FullPass() {
+  if (compaction_ == CompactionMode::kOff || idle_share_) return std::nullopt;
+  const double start_us = DriverAndCopyUs();
+  absl::Status done = pool_->Compact().status();
+  if (done.ok()) done = NoteUsage(start_us);
+  if (!done.ok()) return done;
+  // Of what the pass left: its own report has the bound of what it found.
+  const absl::StatusOr<CompactionReport> left = PlanFullPass();
+  if (!left.ok()) return left.status();
+  return FullPassOutcome{left->granules_before, left->lower_bound_granules};
+}
+
 absl::Status FirnPolicy::DeclareIdleShare() {
   if (!idle_share_) return absl::OkStatus();
   while (const std::optional<IdleShare::Change> change = idle_share_->Next()) {
@@ -222,9 +240,7 @@ PolicyReport FirnPolicy::Report() {
 
   // With every block at its address; without the planner's word, the bytes
   // alone.
-  CompactOptions dry_run;
-  dry_run.dry_run = true;
-  absl::StatusOr<CompactionReport> plan = pool_->Compact(dry_run);
+  const absl::StatusOr<CompactionReport> plan = PlanFullPass();
   report.lower_bound_bytes =
       granule_bytes_ * (plan.ok() ? plan->lower_bound_granules
                                   : DivideUp(stats.live_bytes, granule_bytes_));

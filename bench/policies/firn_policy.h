@@ -41,6 +41,8 @@ class FirnPolicy : public Policy {
   // the background mode, when one is due.
   absl::Status Tick(int64_t time_us) override;
   absl::StatusOr<bool> TickIdle(int64_t time_us) override;
+  // Nothing where live memory, or what is not declared idle, may not move.
+  absl::StatusOr<std::optional<FullPassOutcome>> FullPass() override;
   PolicyUsage usage() const override;
   PolicyReport Report() override;
 
@@ -60,6 +62,8 @@ class FirnPolicy : public Policy {
   bool IsWasteful() const;
   // The granules recovered by a pass that ends where the trigger says.
   absl::StatusOr<uint64_t> RunPass();
+  // What a full pass would do now; nothing is changed.
+  absl::StatusOr<CompactionReport> PlanFullPass();
 
   // Modelled time of all driver calls and copies so far.
   double DriverAndCopyUs() const;

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -48,6 +49,13 @@ struct PolicyReport {
   uint64_t content_errors = 0;
 };
 
+// What a compaction pass that no limit ended left.
+struct FullPassOutcome {
+  uint64_t used_granules = 0;
+  // No plan that keeps every address could end with fewer.
+  uint64_t lower_bound_granules = 0;
+};
+
 // Thread safety: none.
 class Policy {
  public:
@@ -73,6 +81,12 @@ class Policy {
 
   virtual PolicyUsage usage() const = 0;
   virtual PolicyReport Report() = 0;
+
+  // One compaction pass over all live memory, without limits. Nothing from
+  // policies that have no such pass.
+  virtual absl::StatusOr<std::optional<FullPassOutcome>> FullPass() {
+    return std::nullopt;
+  }
 };
 
 }  // namespace firn::bench

@@ -92,6 +92,7 @@ absl::StatusOr<ReplayFigures> Command::ReplayIn(uint64_t capacity_bytes,
   ReplayOptions replay_options;
   replay_options.granule_bytes = options.granule_bytes;
   replay_options.stop_at_failure = stop_at_failure;
+  replay_options.full_passes = flags_.full_passes;
   replay_options.on_progress = [this](uint64_t events) {
     progress_->Update(events, summary_.events);
   };

@@ -3,12 +3,14 @@
 
 #include "bench/replay/replay_engine.h"
 
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "bench/policies/background_trigger.h"
+#include "bench/replay/full_passes.h"
 #include "bench/replay/latency_sampler.h"
 
 namespace firn::bench {
@@ -25,6 +27,7 @@ class Replayer {
         policy_(policy),
         recorder_(summary.peak_live_bytes, options.granule_bytes,
                   summary.first_time_us == summary.last_time_us),
+        full_passes_(options.full_passes, summary.events),
         alloc_times_(clock_cost_ns),
         free_times_(clock_cost_ns) {}
 
@@ -41,6 +44,7 @@ class Replayer {
 
   absl::Status Allocate(const TraceEvent& event);
   absl::Status Free(const TraceEvent& event);
+  absl::Status MakeFullPasses();
   void RecordUsage();
   absl::Status Failure(const TraceEvent& event,
                        const absl::Status& status) const;
@@ -48,6 +52,7 @@ class Replayer {
   const TraceSummary& summary_;
   Policy* const policy_;
   UsageRecorder recorder_;
+  FullPasses full_passes_;
   LatencySampler alloc_times_;
   LatencySampler free_times_;
   std::vector<uint64_t> addresses_;  // by the trace's id
@@ -104,6 +109,17 @@ absl::Status Replayer::Free(const TraceEvent& event) {
   return absl::OkStatus();
 }
 
+absl::Status Replayer::MakeFullPasses() {
+  while (full_passes_.IsDue(figures_.events)) {
+    const absl::StatusOr<std::optional<FullPassOutcome>> pass =
+        policy_->FullPass();
+    if (!pass.ok()) return pass.status();
+    if (!pass->has_value()) return absl::OkStatus();
+    full_passes_.Done(**pass);
+  }
+  return absl::OkStatus();
+}
+
 void Replayer::RecordUsage() {
   const PolicyUsage usage = policy_->usage();
   recorder_.Record(time_us_, {live_bytes_, usage.used_bytes, usage.held_bytes,
@@ -142,6 +158,7 @@ absl::Status Replayer::Apply(const TraceEvent& event) {
       event.kind == TraceEventKind::kAllocate ? Allocate(event) : Free(event);
   if (!status.ok()) return status;
   status = policy_->Tick(event.time_us - summary_.first_time_us);
+  if (status.ok()) status = MakeFullPasses();
   if (!status.ok()) return Failure(event, status);
   time_us_ = event.time_us;
   RecordUsage();
@@ -153,6 +170,7 @@ absl::Status Replayer::Apply(const TraceEvent& event) {
 }
 
 ReplayFigures Replayer::Finish() {
+  figures_.full_passes = full_passes_.figures();
   figures_.usage = recorder_.Finish();
   figures_.policy = policy_->Report();
   figures_.alloc_ns_p50 = alloc_times_.Quantile(0.5);

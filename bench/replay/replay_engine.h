@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "bench/policies/policy.h"
+#include "bench/replay/full_passes.h"
 #include "bench/replay/trace_summary.h"
 #include "bench/replay/usage_figures.h"
 #include "bench/traces/trace.h"
@@ -22,6 +23,8 @@ struct ReplayOptions {
   // Whether to end the replay at the first failed allocation, for a caller
   // that only asks whether there is any.
   bool stop_at_failure = false;
+  // How many full passes the policy makes, spread evenly over the events.
+  uint64_t full_passes = 0;
   // Called now and then with the number of events done so far; may be empty.
   std::function<void(uint64_t)> on_progress;
 };
@@ -34,6 +37,7 @@ struct ReplayFigures {
   uint64_t unknown_frees = 0;  // of addresses the trace never allocated
   uint64_t bytes_allocated = 0;
   uint64_t lower_bound_bytes_at_peak = 0;
+  FullPassFigures full_passes;
   UsageFigures usage;
   PolicyReport policy;
   // Of the policy's calls, on this host.

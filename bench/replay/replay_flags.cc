@@ -28,6 +28,8 @@ namespace {
 constexpr uint64_t kDeviceGranularityBytes = uint64_t{2} << 20;
 constexpr uint64_t kLargestGranuleBytes = uint64_t{64} << 20;
 
+constexpr uint64_t kMostFullPasses = 1000;
+
 // A value that is no member of a flag's list of values.
 absl::Status NotOneOf(const std::vector<absl::string_view>& values) {
   return absl::InvalidArgumentError(
@@ -129,6 +131,16 @@ absl::Status SetToleratedWaste(absl::string_view value, ReplayFlags* flags) {
   return absl::OkStatus();
 }
 
+absl::Status SetFullPasses(absl::string_view value, ReplayFlags* flags) {
+  absl::StatusOr<uint64_t> passes = ParseWholeNumber(value);
+  if (!passes.ok() || *passes > kMostFullPasses) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "expected a whole number from 0 to ", kMostFullPasses, " such as 20"));
+  }
+  flags->full_passes = *passes;
+  return absl::OkStatus();
+}
+
 absl::Status SetExportRmm(absl::string_view value, ReplayFlags* flags) {
   if (value.empty()) return absl::InvalidArgumentError("expected a file");
   flags->export_rmm = std::string(value);
@@ -146,12 +158,19 @@ struct ValueFlag {
 };
 
 constexpr ValueFlag kValueFlags[] = {
-    {"trace", &SetTrace},           {"policy", &SetPolicy},
-    {"compaction", &SetCompaction}, {"placement", &SetPlacement},
-    {"capacity", &SetCapacity},     {"granule", &SetGranule},
-    {"storage", &SetStorage},       {"cost", &SetCost},
-    {"export_rmm", &SetExportRmm},  {"export_snapshot", &NotYet},
-    {"idle_share", &SetIdleShare},  {"tolerated_waste", &SetToleratedWaste},
+    {"trace", &SetTrace},
+    {"policy", &SetPolicy},
+    {"compaction", &SetCompaction},
+    {"placement", &SetPlacement},
+    {"capacity", &SetCapacity},
+    {"granule", &SetGranule},
+    {"storage", &SetStorage},
+    {"cost", &SetCost},
+    {"export_rmm", &SetExportRmm},
+    {"export_snapshot", &NotYet},
+    {"idle_share", &SetIdleShare},
+    {"tolerated_waste", &SetToleratedWaste},
+    {"full_passes", &SetFullPasses},
 };
 
 struct Switch {
@@ -226,6 +245,14 @@ absl::Status CheckTogether(const ReplayFlags& flags) {
         "': only firn and paged_migrating with --compaction=background move "
         "memory because of waste"));
   }
+  if (flags.full_passes > 0 &&
+      (policy.policy != "firn" || policy.compaction == CompactionMode::kOff ||
+       policy.idle_share.has_value())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--full_passes: '", flags.full_passes,
+        "': only firn with --compaction=on_demand or background, and without "
+        "--idle_share, moves all of its live memory"));
+  }
   if (flags.capacity.kind == Capacity::Kind::kBytes &&
       flags.capacity.bytes < policy.granule_bytes) {
     return absl::InvalidArgumentError(
@@ -288,6 +315,12 @@ prints how well a policy used it.
                        before live memory moves (with --compaction=background;
                        default )",
       BackgroundTrigger::kToleratedWastePercent, R"()
+  --full_passes=N      N times, from 0 to )",
+      kMostFullPasses, R"(, spread evenly over the events,
+                       firn makes a pass without limits, and what it then uses
+                       is compared with the least that any plan could end with
+                       (with --compaction=on_demand or background and without
+                       --idle_share; default 0)
   --placement=NAME     how firn places blocks: firn
   --capacity=SIZE      most memory the policy may hold: a size (80GiB), a
                        multiple of the trace's peak (1.02x), or min: the least

@@ -6,6 +6,7 @@
 #ifndef FIRN_BENCH_REPLAY_REPLAY_FLAGS_H_
 #define FIRN_BENCH_REPLAY_REPLAY_FLAGS_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -21,7 +22,8 @@ struct ReplayFlags {
   Capacity capacity;
   // All but capacity_bytes, which may depend on the trace.
   PolicyOptions policy;
-  std::string export_rmm;  // a file to write the trace to; empty: none
+  uint64_t full_passes = 0;  // spread over the trace
+  std::string export_rmm;    // a file to write the trace to; empty: none
   bool json = false;
   bool help = false;  // nothing else is to be done
 };

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
+#include "bench/replay/full_passes.h"
 #include "nlohmann/json.hpp"
 
 namespace firn::bench {
@@ -48,6 +49,18 @@ void AddLine(std::string* text, absl::string_view name,
 
 std::string Number(double value) { return absl::StrFormat("%.4f", value); }
 
+void AddFullPasses(std::string* text, const FullPassFigures& figures) {
+  if (figures.passes == 0) return;
+  std::string value = absl::StrFormat("%d of %d full passes count",
+                                      figures.counted_passes, figures.passes);
+  if (figures.counted_passes > 0) {
+    value = absl::StrFormat("%s worst, %s mean (%s)",
+                            Number(*figures.worst_used_over_bound),
+                            Number(*figures.mean_used_over_bound), value);
+  }
+  AddLine(text, "used / bound", value);
+}
+
 }  // namespace
 
 std::string ToJson(const ReplayResult& result) {
@@ -75,6 +88,11 @@ std::string ToJson(const ReplayResult& result) {
   json["end_held_bytes"] = usage.end_held_bytes;
   json["worst_probe_used_over_live"] = OrNull(usage.worst_probe_used_over_live);
   json["lower_bound_bytes_at_peak"] = figures.lower_bound_bytes_at_peak;
+  json["full_passes"] = figures.full_passes.passes;
+  json["worst_used_over_bound"] =
+      OrNull(figures.full_passes.worst_used_over_bound);
+  json["mean_used_over_bound"] =
+      OrNull(figures.full_passes.mean_used_over_bound);
   json["alloc_ns_p50"] = figures.alloc_ns_p50;
   json["alloc_ns_p99"] = figures.alloc_ns_p99;
   json["free_ns_p50"] = figures.free_ns_p50;
@@ -138,6 +156,7 @@ std::string ToText(const ReplayResult& result) {
     AddLine(&text, "used / live, worst probe",
             Number(*usage.worst_probe_used_over_live));
   }
+  AddFullPasses(&text, figures.full_passes);
   AddLine(&text, "copied", Gib(policy.bytes_copied));
   AddLine(&text, "granules moved", absl::StrCat(policy.granules_moved));
   AddLine(&text, "driver time, modelled",

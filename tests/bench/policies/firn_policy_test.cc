@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -85,6 +86,43 @@ TEST(FirnPolicyTest, BackgroundMovesWhileEventsPass) {
   EXPECT_LT(policy->usage().used_bytes, used_before / 2);
   EXPECT_EQ(policy->Report().pause_us.size(), 1u);
   EXPECT_EQ(policy->Report().content_errors, 0u);
+}
+
+TEST(FirnPolicyTest, AFullPassComesCloseToTheBoundAndKeepsWhatBlocksHold) {
+  FIRN_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Policy> policy,
+                            FirnPolicy::Create(Options(
+                                CompactionMode::kOnDemand, CpuStorage::kReal)));
+  FIRN_ASSERT_OK(LeaveScattered(policy.get()).status());
+  const uint64_t used_before = policy->usage().used_bytes;
+  FIRN_ASSERT_OK_AND_ASSIGN(const std::optional<FullPassOutcome> outcome,
+                            policy->FullPass());
+  ASSERT_TRUE(outcome.has_value());
+  const uint64_t used_after = policy->usage().used_bytes;
+  EXPECT_EQ(outcome->used_granules * kGranule, used_after);
+  EXPECT_LT(used_after, used_before / 2);
+  EXPECT_GT(outcome->lower_bound_granules, 0u);
+  EXPECT_LE(outcome->lower_bound_granules, outcome->used_granules);
+  EXPECT_LE(outcome->used_granules, outcome->lower_bound_granules + 1);
+  const PolicyReport report = policy->Report();
+  EXPECT_EQ(report.pause_us.size(), 1u);
+  EXPECT_EQ(report.content_errors, 0u);
+}
+
+TEST(FirnPolicyTest, NoFullPassWhereLiveMemoryMayNotMove) {
+  PolicyOptions options = Options(CompactionMode::kOff, CpuStorage::kGhost);
+  FIRN_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Policy> still,
+                            FirnPolicy::Create(options));
+  options.compaction = CompactionMode::kBackground;
+  options.idle_share = 0.5;
+  FIRN_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Policy> half_idle,
+                            FirnPolicy::Create(options));
+  for (Policy* const policy : {still.get(), half_idle.get()}) {
+    FIRN_ASSERT_OK(LeaveScattered(policy).status());
+    FIRN_ASSERT_OK_AND_ASSIGN(const std::optional<FullPassOutcome> outcome,
+                              policy->FullPass());
+    EXPECT_FALSE(outcome.has_value());
+    EXPECT_EQ(policy->Report().granules_moved, 0u);
+  }
 }
 
 PolicyOptions IdleShareOptions(double share) {

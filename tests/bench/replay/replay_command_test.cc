@@ -124,6 +124,18 @@ TEST(ReplayCommandTest, WithoutAWordThreePercentAreTolerated) {
   EXPECT_EQ(given["driver_us_modelled"], by_default["driver_us_modelled"]);
 }
 
+TEST(ReplayCommandTest, FullPassesShowHowCloseToTheBoundFirnComes) {
+  const Outcome outcome = RunCommand(
+      {"--trace=gen:kv,days=0.02,events=20K", "--full_passes=20", "--json"});
+  ASSERT_EQ(outcome.exit_status, kExitOk) << outcome.err;
+  const auto json = nlohmann::json::parse(outcome.out);
+  EXPECT_GT(json["granules_moved"], 0);
+  EXPECT_EQ(json["full_passes"], 20);
+  EXPECT_GE(json["mean_used_over_bound"], 1);
+  EXPECT_LE(json["mean_used_over_bound"], json["worst_used_over_bound"]);
+  EXPECT_LE(json["worst_used_over_bound"], 1.10);
+}
+
 TEST(ReplayCommandTest, FailedAllocationsAreNoFailure) {
   const Outcome outcome = RunCommand(
       {"--trace=" + SmallLog(), "--policy=paged", "--capacity=4MiB", "--json"});

@@ -3,6 +3,8 @@
 
 #include "bench/replay/replay_engine.h"
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,6 +54,13 @@ class ScriptedPolicy : public Policy {
     used_over_live_ = 1;
     return static_cast<int>(idle_ticks_us_.size()) < idle_ticks_wanted_;
   }
+  absl::StatusOr<std::optional<FullPassOutcome>> FullPass() override {
+    if (!next_full_pass_.ok()) return next_full_pass_;
+    full_passes_after_.push_back(ticks_us_.size());
+    if (!has_full_passes_) return std::nullopt;
+    used_over_live_ = 1;
+    return FullPassOutcome{9, 8};
+  }
   PolicyUsage usage() const override {
     return {used_over_live_ * live_bytes_, 3 * live_bytes_, 1};
   }
@@ -69,6 +78,9 @@ class ScriptedPolicy : public Policy {
   absl::Status next_idle_tick_;
   int idle_ticks_wanted_ = 1;
   std::vector<int64_t> idle_ticks_us_;
+  absl::Status next_full_pass_;
+  bool has_full_passes_ = true;
+  std::vector<size_t> full_passes_after_;  // so many events
 
  private:
   uint64_t live_bytes_ = 0;
@@ -217,6 +229,89 @@ TEST(ReplayEngineTest, ProbesAreNoEvents) {
   EXPECT_EQ(figures.events, 2u);
   EXPECT_EQ(policy.ticks_us_.size(), 2u);
   EXPECT_EQ(figures.usage.worst_probe_used_over_live, 2);
+}
+
+// So many events, with unknown frees and probes between them, which are none.
+EventList TraceOf(int64_t events) {
+  std::vector<TraceEvent> list;
+  for (int64_t i = 0; i < events; ++i) {
+    list.push_back(i % 2 == 0 ? Alloc(i, 0, 100) : Free(i, 0, 100));
+    list.push_back(UnknownFree(i, 64));
+    list.push_back(Probe(i));
+  }
+  return EventList(std::move(list));
+}
+
+TEST(ReplayEngineTest, FullPassesAreSpreadEvenlyUpToTheLastEvent) {
+  EventList trace = TraceOf(10);
+  ScriptedPolicy policy;
+  ReplayOptions options;
+  options.full_passes = 4;
+  FIRN_ASSERT_OK_AND_ASSIGN(const ReplayFigures figures,
+                            ReplayOn(&policy, &trace, options));
+  EXPECT_THAT(policy.full_passes_after_, ElementsAre(3, 5, 8, 10));
+  EXPECT_EQ(figures.full_passes.passes, 4u);
+  EXPECT_EQ(figures.full_passes.worst_used_over_bound, 9.0 / 8);
+}
+
+TEST(ReplayEngineTest, AsManyFullPassesAsEventsComeAfterEachAndMoreAreMade) {
+  EventList trace = TraceOf(4);
+  for (const uint64_t passes : {uint64_t{4}, uint64_t{11}}) {
+    ScriptedPolicy policy;
+    ReplayOptions options;
+    options.full_passes = passes;
+    FIRN_ASSERT_OK_AND_ASSIGN(const ReplayFigures figures,
+                              ReplayOn(&policy, &trace, options));
+    EXPECT_EQ(policy.full_passes_after_.size(), passes);
+    EXPECT_EQ(policy.full_passes_after_.front(), 1u);
+    EXPECT_EQ(policy.full_passes_after_.back(), 4u);
+    EXPECT_EQ(figures.full_passes.passes, passes);
+  }
+}
+
+TEST(ReplayEngineTest, NoFullPassIsMadeWithoutAWord) {
+  EventList trace = TraceOf(10);
+  ScriptedPolicy policy;
+  FIRN_ASSERT_OK_AND_ASSIGN(const ReplayFigures figures,
+                            ReplayOn(&policy, &trace));
+  EXPECT_TRUE(policy.full_passes_after_.empty());
+  EXPECT_EQ(figures.full_passes.passes, 0u);
+  EXPECT_FALSE(figures.full_passes.worst_used_over_bound.has_value());
+}
+
+TEST(ReplayEngineTest, APolicyWithoutFullPassesHasNoFigureOfThem) {
+  EventList trace = TraceOf(10);
+  ScriptedPolicy policy;
+  policy.has_full_passes_ = false;
+  ReplayOptions options;
+  options.full_passes = 2;
+  FIRN_ASSERT_OK_AND_ASSIGN(const ReplayFigures figures,
+                            ReplayOn(&policy, &trace, options));
+  EXPECT_EQ(figures.full_passes.passes, 0u);
+}
+
+TEST(ReplayEngineTest, WhatAFullPassLeavesIsWhatIsUsedFromItsEventOn) {
+  // Twice what is live from 0 to 10 us, as much after the pass at 10 us.
+  EventList trace({Alloc(0, 0, 50), Alloc(10, 1, 50), Alloc(20, 2, 8)});
+  ScriptedPolicy policy;
+  ReplayOptions options;
+  options.full_passes = 2;
+  FIRN_ASSERT_OK_AND_ASSIGN(const ReplayFigures figures,
+                            ReplayOn(&policy, &trace, options));
+  EXPECT_THAT(policy.full_passes_after_, ElementsAre(2, 3));
+  EXPECT_DOUBLE_EQ(figures.usage.mean_utilization, 1500.0 / 2000);
+}
+
+TEST(ReplayEngineTest, AnErrorOfAFullPassEndsTheReplayAndNamesTheEvent) {
+  EventList trace = TraceOf(10);
+  ScriptedPolicy policy;
+  policy.next_full_pass_ = absl::UnavailableError("the device is lost");
+  ReplayOptions options;
+  options.full_passes = 5;
+  EXPECT_THAT(ReplayOn(&policy, &trace, options).status(),
+              StatusIs(absl::StatusCode::kInternal,
+                       ::testing::AllOf(HasSubstr("event 2"),
+                                        HasSubstr("the device is lost"))));
 }
 
 TEST(ReplayEngineTest, MeasuresTimesOfCalls) {

@@ -35,6 +35,7 @@ TEST(ReplayFlagsTest, DefaultsAreThoseOfTheHelp) {
   EXPECT_FALSE(flags.policy.verify);
   EXPECT_FALSE(flags.policy.idle_share.has_value());
   EXPECT_FALSE(flags.policy.tolerated_waste_percent.has_value());
+  EXPECT_EQ(flags.full_passes, 0u);
   EXPECT_EQ(flags.capacity.kind, Capacity::Kind::kBytes);
   EXPECT_EQ(flags.capacity.bytes, uint64_t{80} << 30);
   EXPECT_FALSE(flags.json);
@@ -60,6 +61,10 @@ TEST(ReplayFlagsTest, SetsEveryFlag) {
   EXPECT_EQ(flags.capacity.kind, Capacity::Kind::kMinimum);
   EXPECT_EQ(flags.export_rmm, "out.csv");
   EXPECT_TRUE(flags.json);
+  FIRN_ASSERT_OK_AND_ASSIGN(
+      flags, ParseReplayFlags(Args{"--trace=x", "--compaction=background",
+                                   "--full_passes=20"}));
+  EXPECT_EQ(flags.full_passes, 20u);
   FIRN_ASSERT_OK_AND_ASSIGN(
       flags, ParseReplayFlags(Args{"--trace=x", "--policy=buddy",
                                    "--compaction=off", "--cost=none"}));
@@ -134,6 +139,22 @@ TEST(ReplayFlagsTest, EveryErrorIsOneLineThatNamesFlagValueAndRemedy) {
       {{"--trace=x", "--compaction=background", "--policy=buddy",
         "--tolerated_waste=2"},
        {"--tolerated_waste", "'2'", "only firn and paged_migrating"}},
+      {{"--trace=x", "--full_passes=1001"},
+       {"--full_passes", "'1001'", "from 0 to 1000"}},
+      {{"--trace=x", "--full_passes=-1"},
+       {"--full_passes", "'-1'", "from 0 to 1000"}},
+      {{"--trace=x", "--full_passes=2.5"},
+       {"--full_passes", "'2.5'", "a whole number"}},
+      {{"--trace=x", "--full_passes="},
+       {"--full_passes", "''", "from 0 to 1000"}},
+      {{"--trace=x", "--compaction=off", "--full_passes=20"},
+       {"--full_passes", "'20'", "--compaction=on_demand or background"}},
+      {{"--trace=x", "--compaction=background", "--policy=paged_migrating",
+        "--full_passes=20"},
+       {"--full_passes", "'20'", "only firn"}},
+      {{"--trace=x", "--compaction=background", "--idle_share=0.5",
+        "--full_passes=20"},
+       {"--full_passes", "'20'", "without --idle_share"}},
       {{"--trace=x", "--json", "--json"}, {"--json", "twice"}},
   };
   for (const BadFlag& bad : cases) {
@@ -153,7 +174,7 @@ TEST(ReplayFlagsTest, HelpNeedsNothingElseAndNamesEveryFlag) {
   for (const absl::string_view flag :
        {"--trace", "--policy", "--compaction", "--placement", "--capacity",
         "--granule", "--storage", "--cost", "--verify", "--export_rmm",
-        "--idle_share", "--tolerated_waste", "--json"}) {
+        "--idle_share", "--tolerated_waste", "--full_passes", "--json"}) {
     EXPECT_THAT(ReplayHelp(), HasSubstr(std::string(flag)));
   }
 }

@@ -34,6 +34,7 @@ TEST(ReplayReportTest, JsonHasTheseKeysInThisOrder) {
           "mean_utilization", "held_utilization", "used_over_live_p99",
           "trough_used_over_live", "trough_held_over_live", "end_held_bytes",
           "worst_probe_used_over_live", "lower_bound_bytes_at_peak",
+          "full_passes", "worst_used_over_bound", "mean_used_over_bound",
           "alloc_ns_p50", "alloc_ns_p99", "free_ns_p50", "free_ns_p99",
           "bytes_allocated", "bytes_copied", "bytes_recovered",
           "granules_moved", "mapped_vgs_peak", "vgs_per_granule_mean",
@@ -49,6 +50,9 @@ TEST(ReplayReportTest, WhatWasNotLookedForIsNull) {
   EXPECT_TRUE(json["min_capacity_over_peak"].is_null());
   EXPECT_TRUE(json["tolerated_waste_percent"].is_null());
   EXPECT_TRUE(json["worst_probe_used_over_live"].is_null());
+  EXPECT_EQ(json["full_passes"], 0);
+  EXPECT_TRUE(json["worst_used_over_bound"].is_null());
+  EXPECT_TRUE(json["mean_used_over_bound"].is_null());
   EXPECT_EQ(json["pause_us_p99"], 0);
   EXPECT_EQ(json["driver_us_per_gib"], 0);
 }
@@ -62,6 +66,7 @@ TEST(ReplayReportTest, JsonHoldsTheFigures) {
   result.figures.failed_allocs = 3;
   result.figures.bytes_allocated = uint64_t{4} << 30;
   result.figures.usage.worst_probe_used_over_live = 2.5;
+  result.figures.full_passes = {20, 18, 1.25, 1.0625};
   result.figures.policy.driver_us_modelled = 1000;
   result.figures.policy.driver_calls = {1, 2, 3, 4, 5};
   // Not sorted; nearest rank.
@@ -72,6 +77,9 @@ TEST(ReplayReportTest, JsonHoldsTheFigures) {
   EXPECT_EQ(json["min_capacity_over_peak"], 1.25);
   EXPECT_EQ(json["failed_allocs"], 3);
   EXPECT_EQ(json["worst_probe_used_over_live"], 2.5);
+  EXPECT_EQ(json["full_passes"], 20);
+  EXPECT_EQ(json["worst_used_over_bound"], 1.25);
+  EXPECT_EQ(json["mean_used_over_bound"], 1.0625);
   EXPECT_EQ(json["driver_us_per_gib"], 250);
   EXPECT_EQ(json["driver_calls"]["set_access"], 4);
   EXPECT_EQ(json["pause_us_p50"], 100);
@@ -91,6 +99,16 @@ TEST(ReplayReportTest, TextNamesTraceAndPolicyAndLeavesOutWhatIsNot) {
   EXPECT_THAT(ToText(result), HasSubstr("3.5 %"));
   result.min_capacity_over_peak = 1.015;
   EXPECT_THAT(ToText(result), HasSubstr("1.0150"));
+}
+
+TEST(ReplayReportTest, TextSaysHowManyFullPassesCount) {
+  ReplayResult result;
+  EXPECT_THAT(ToText(result), Not(HasSubstr("used / bound")));
+  result.figures.full_passes.passes = 5;
+  EXPECT_THAT(ToText(result), HasSubstr("0 of 5 full passes count"));
+  result.figures.full_passes = {5, 4, 1.25, 1.0625};
+  EXPECT_THAT(ToText(result), HasSubstr("1.2500 worst, 1.0625 mean "
+                                        "(4 of 5 full passes count)"));
 }
 
 }  // namespace
