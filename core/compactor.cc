@@ -284,6 +284,9 @@ absl::Status Compactor::Run(const CompactOptions& options,
     moved = Move(*planned, options, start, report);
   }
   report->granules_after = report->granules_before - report->granules_recovered;
+  // What was live for a plan made ahead may have been freed since.
+  report->lower_bound_granules =
+      std::min(report->lower_bound_granules, report->granules_after);
   report->duration = absl::Now() - start;
   return moved;
 }
