@@ -94,10 +94,14 @@ absl::StatusOr<CompactionReport> Pool::Safepoint(SafepointOptions options) {
   const PoolUsage usage = GetUsage();
   const uint64_t waste_bytes =
       usage.used_bytes - std::min(usage.used_bytes, usage.live_bytes);
+  // No more than can be wasted, as a share may be any number.
+  const double tolerated_share_bytes =
+      std::min(static_cast<double>(usage.used_bytes),
+               static_cast<double>(usage.live_bytes) / 100 *
+                   options.tolerated_waste_percent);
   const uint64_t tolerated_bytes =
       std::max(options.tolerated_waste_bytes,
-               static_cast<uint64_t>(static_cast<double>(usage.live_bytes) /
-                                     100 * options.tolerated_waste_percent));
+               static_cast<uint64_t>(tolerated_share_bytes));
   if (waste_bytes <= tolerated_bytes) {
     unrecoverable_bytes_.store(0, std::memory_order_relaxed);
     return nothing;

@@ -90,6 +90,9 @@ TEST_P(PoolSafepointTest, LeavesToleratedWasteAlone) {
                                      static_cast<double>(usage.live_bytes);
   FIRN_ASSERT_OK_AND_ASSIGN(report, pool().Safepoint(by_share));
   EXPECT_EQ(report.moves, 0u);
+  by_share.tolerated_waste_percent = std::numeric_limits<double>::max();
+  FIRN_ASSERT_OK_AND_ASSIGN(report, pool().Safepoint(by_share));
+  EXPECT_EQ(report.moves, 0u);
   EXPECT_EQ(passes(), 0u);
 }
 
