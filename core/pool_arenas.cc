@@ -116,9 +116,6 @@ uint32_t Pool::Impl::ComputeBound() const {
 }
 
 absl::Status Pool::Impl::PlanAhead(const CompactOptions& options) {
-  // Asking for tokens must not break a capture of another thread.
-  const ScopedRelaxedCapture relaxed(driver_);
-  if (!relaxed.status().ok()) return relaxed.status();
   MutexLock pass(&pass_mutex_);
   std::vector<Arena*> planned;
   {

@@ -21,8 +21,10 @@
 #include "gtest/gtest.h"
 #include "tests/support/filled_blocks.h"
 #include "tests/support/fragmented_pool.h"
+#include "tests/support/held_stream.h"
 #include "tests/support/pool_on_cpu.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/stream_capture.h"
 
 namespace firn::testing {
 namespace {
@@ -202,6 +204,36 @@ TEST_P(PoolPlannedAheadTest, PassesOfSeveralThreadsDoNotGetInEachOthersWay) {
   const PoolStats stats = pool().GetStats();
   EXPECT_GT(stats.granules_recovered, 4u);
   EXPECT_EQ(stats.compaction_passes, 5u * kThreads);
+}
+
+// A ghost device has events for tokens, and asking for one breaks a global
+// capture of any thread, unless the thread that asks is in the relaxed mode: as
+// TokenEvents sees to.
+TEST(PoolPlannedAheadCaptureTest, PlanningBreaksNoCapture) {
+  FIRN_ASSERT_OK_AND_ASSIGN(auto on_cpu, PoolOnCpu::Ghost(kCapacityBytes));
+  Pool& pool = on_cpu->pool();
+  HeldStream work(&on_cpu->cpu());
+  StreamCapture capture(&on_cpu->cpu());
+  FIRN_ASSERT_OK_AND_ASSIGN(void* block, pool.Allocate(4 * kMiB));
+  ASSERT_EQ(work.Hold(), DriverResult::kSuccess);
+  FIRN_ASSERT_OK(pool.Free(block, work.stream()));
+  ASSERT_GT(pool.GetStats().pending_free_bytes, 0u);
+  {
+    const LaunchScope scope(pool, capture.stream());
+    ASSERT_EQ(capture.Begin(CaptureMode::kGlobal), DriverResult::kSuccess);
+    std::thread pass([&pool] {
+      CompactOptions options;
+      options.level = CompactionLevel::kLaunchScopes;
+      options.max_wait = absl::Milliseconds(5);
+      options.max_pause = absl::Seconds(1);
+      EXPECT_THAT(pool.Compact(options),
+                  StatusIs(absl::StatusCode::kDeadlineExceeded));
+    });
+    pass.join();
+    EXPECT_EQ(capture.End(), DriverResult::kSuccess);
+  }
+  work.Release();
+  FIRN_EXPECT_OK(pool.CheckInvariants());
 }
 
 INSTANTIATE_TEST_SUITE_P(Extremes, PoolPlannedAheadTest,
