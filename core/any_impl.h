@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "firn/core/declared_blocks.h"
 #include "firn/core/domain.h"
 #include "firn/core/exported_block.h"
 #include "firn/core/graph_pool_id.h"
@@ -43,7 +44,8 @@ class Pool::AnyImpl {
                                          const AllocateOptions& options) = 0;
   virtual absl::Status Free(void* ptr, StreamHandle stream) = 0;
   virtual absl::Status RecordUse(const void* ptr, StreamHandle stream) = 0;
-  virtual absl::Status MarkIdle(const void* ptr, StreamHandle stream) = 0;
+  virtual absl::Status Declare(const void* ptr, StreamHandle stream,
+                               Declaration what) = 0;
   virtual absl::Status MarkActive(const void* ptr) = 0;
   virtual absl::Status ReleaseStream(StreamHandle stream) = 0;
   // Where nothing may move, asked for dry runs only.

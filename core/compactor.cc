@@ -50,7 +50,7 @@ bool Compactor::AppendPacked(const GranuleRecord& record,
   return true;
 }
 
-uint32_t Compactor::FillSnapshot(bool idle_only, Snapshot* snapshot) const {
+uint32_t Compactor::FillSnapshot(bool quiet_only, Snapshot* snapshot) const {
   uint32_t pinned_granules = 0;
   snapshot->quanta_per_granule = books_->quanta_per_granule();
   snapshot->full_granules = books_->full_granules();
@@ -73,8 +73,8 @@ uint32_t Compactor::FillSnapshot(bool idle_only, Snapshot* snapshot) const {
         books_->vg(record.first).role == VgRole::kInterior) {
       continue;
     }
-    // Of idle memory it is asked what is in use.
-    if (!idle_only && AppendPacked(record, pinned, snapshot)) continue;
+    // Of declared memory it is asked what is in use.
+    if (!quiet_only && AppendPacked(record, pinned, snapshot)) continue;
     SnapshotGranule granule;
     granule.granule = GranuleId(i);
     granule.live_quanta = record.live_quanta;
@@ -88,8 +88,8 @@ uint32_t Compactor::FillSnapshot(bool idle_only, Snapshot* snapshot) const {
       entry.vg = at;
       entry.is_pinned = std::binary_search(pinned.begin(), pinned.end(), at);
       is_pinned |= entry.is_pinned;
-      if (idle_only && !entry.is_pinned) {
-        entry.is_pinned = !observer_->IsIdle(at);
+      if (quiet_only && !entry.is_pinned) {
+        entry.is_pinned = !observer_->IsQuiet(at);
       }
       entry.first_extent = static_cast<uint32_t>(snapshot->extents.size());
       if (vg.role == VgRole::kWindow) {
@@ -114,7 +114,7 @@ uint32_t Compactor::FillSnapshot(bool idle_only, Snapshot* snapshot) const {
 
 LowerBounds Compactor::ComputeBounds() {
   // Not the one of a pass, which may be waiting for its hooks.
-  FillSnapshot(/*idle_only=*/false, &bounds_snapshot_);
+  FillSnapshot(/*quiet_only=*/false, &bounds_snapshot_);
   return ComputeLowerBounds(bounds_snapshot_);
 }
 
@@ -122,8 +122,8 @@ absl::Status Compactor::UnmapSpares() {
   return backing_->UnmapSpares(kCrowdedMappings).status();
 }
 
-void Compactor::TakeSnapshot(bool idle_only, Planned* planned) const {
-  planned->pinned_granules = FillSnapshot(idle_only, &planned->snapshot);
+void Compactor::TakeSnapshot(bool quiet_only, Planned* planned) const {
+  planned->pinned_granules = FillSnapshot(quiet_only, &planned->snapshot);
 }
 
 void Compactor::MakePlanOf(const CompactOptions& options,
@@ -134,7 +134,7 @@ void Compactor::MakePlanOf(const CompactOptions& options,
 
 void Compactor::TakeSnapshotAhead() {
   is_planned_ahead_ = false;
-  TakeSnapshot(/*idle_only=*/false, &planned_ahead_);
+  TakeSnapshot(/*quiet_only=*/false, &planned_ahead_);
 }
 
 void Compactor::PlanAhead(const CompactOptions& options) {
@@ -187,7 +187,7 @@ absl::Status Compactor::OpenHole(uint32_t quanta, uint32_t alignment_quanta,
   const absl::Time start = absl::Now();
   absl::Status status = UnmapSpares();
   if (!status.ok()) return status;
-  TakeSnapshot(/*idle_only=*/false, &planned_);
+  TakeSnapshot(/*quiet_only=*/false, &planned_);
   const Snapshot& snapshot = planned_.snapshot;
   report->granules_before = books_->used_granules();
   report->granules_after = report->granules_before;
@@ -304,7 +304,8 @@ absl::Status Compactor::Move(const Planned& planned,
   const Plan& plan = planned.plan;
   MoveBatch::Kind kind;
   kind.is_announced = observer_->has_hooks();
-  kind.is_idle = options.level == CompactionLevel::kDeclaredIdle;
+  kind.is_declared = options.level == CompactionLevel::kDeclaredIdle;
+  kind.max_wait = options.max_wait;
   kind.is_planned_ahead = IsPlannedAhead(options);
   for (size_t begin = 0; begin < plan.moves.size();) {
     const absl::Duration elapsed = absl::Now() - start;
@@ -325,9 +326,10 @@ absl::Status Compactor::Move(const Planned& planned,
                    absl::MakeConstSpan(plan.moves).subspan(begin, end - begin),
                    kind, &result);
     report->granules_recovered += result.sources;
+    report->pause += result.pause;
     Count(result, report);
     if (!status.ok()) return status;
-    if (kind.is_idle) {
+    if (kind.is_declared) {
       NoteDuration(result.remap_duration, result.moves, &remap_time_per_move_);
     } else {
       NoteDuration(absl::Now() - begun, result.moves, &time_per_move_);

@@ -71,13 +71,13 @@ class Compactor {
   // Gives crowded granules room for mappings.
   absl::Status UnmapSpares();
   PlanLimits LimitsOf(const CompactOptions& options) const;
-  void TakeSnapshot(bool idle_only, Planned* planned) const;
+  void TakeSnapshot(bool quiet_only, Planned* planned) const;
   void MakePlanOf(const CompactOptions& options, Planned* planned) const;
   // Ends the plan before the first source that exceeds the budgets.
   static void Cut(const PlanLimits& limits, Planned* planned);
-  // With `idle_only` what is not idle counts as pinned. Returns the granules
-  // with something that is pinned indeed.
-  uint32_t FillSnapshot(bool idle_only, Snapshot* snapshot) const;
+  // With `quiet_only` what is not quiet (MoveObserver) counts as pinned.
+  // Returns the granules with something that is pinned indeed.
+  uint32_t FillSnapshot(bool quiet_only, Snapshot* snapshot) const;
   // Whether virtual granules that are not pinned fill the granule to the last
   // quantum; they are added to the snapshot then.
   bool AppendPacked(const GranuleRecord& record,
@@ -103,7 +103,8 @@ class Compactor {
   const PinnedBlocks* const pins_;
   MoveObserver* const observer_;
   MoveBatch batch_;
-  // What a move has taken of late: all of it, or, of what is idle, its remap.
+  // What a move has taken of late: all of it, or, of what is declared, its
+  // remap.
   // Infinite: there was none yet.
   absl::Duration time_per_move_ = absl::InfiniteDuration();
   absl::Duration remap_time_per_move_ = absl::InfiniteDuration();

@@ -377,7 +377,8 @@ absl::Status Pool::FixedImpl::RecordUse(const void* ptr, StreamHandle stream) {
   return absl::OkStatus();
 }
 
-absl::Status Pool::FixedImpl::MarkIdle(const void* ptr, StreamHandle stream) {
+absl::Status Pool::FixedImpl::Declare(const void* ptr, StreamHandle stream,
+                                      Declaration /*what*/) {
   MutexLock lock(&mutex_);
   const absl::StatusOr<BlockNumber> block = FindBlock(ptr);
   if (!block.ok()) return block.status();

@@ -57,9 +57,9 @@ class Pool::FixedImpl final : public Pool::AnyImpl {
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status EndPool(GraphPoolId id) override ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status ReleasePool(GraphPoolId id) override ABSL_LOCKS_EXCLUDED(mutex_);
-  // Nothing moves, whatever is idle.
-  absl::Status MarkIdle(const void* ptr, StreamHandle stream) override
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Nothing moves, whatever is declared.
+  absl::Status Declare(const void* ptr, StreamHandle stream,
+                       Declaration what) override ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status MarkActive(const void* ptr) override ABSL_LOCKS_EXCLUDED(mutex_);
   // Nothing is kept for a stream.
   absl::Status ReleaseStream(StreamHandle stream) override;

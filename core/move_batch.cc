@@ -54,7 +54,7 @@ absl::Status MoveBatch::Run(const Snapshot& snapshot,
                             Result* result) {
   Fill(snapshot, moves);
   if (relocations_.empty()) return absl::OkStatus();
-  if (kind.is_idle) return RunIdle(kind, result);
+  if (kind.is_declared) return RunDeclared(kind, result);
   if (kind.is_planned_ahead) {
     Kind unannounced = kind;
     unannounced.is_announced = false;
@@ -115,7 +115,7 @@ void MoveBatch::Publish(Result* result) {
   result->moves += relocations_.size();
 }
 
-absl::Status MoveBatch::RunIdle(Kind kind, Result* result) {
+absl::Status MoveBatch::RunDeclared(Kind kind, Result* result) {
   // Others have gone on since the plan was made, and copies are written to
   // what was free then.
   CheckAll(ListSources(), kind, result);
@@ -127,7 +127,7 @@ absl::Status MoveBatch::RunIdle(Kind kind, Result* result) {
   absl::Status status = relocator_->Prepare(relocations_);
   if (!status.ok()) return status;
   SetHeld(true);
-  status = CopyUnlocked(&sources);
+  status = CopyUnlocked(kind, &sources);
   const absl::Time copied = absl::Now();
   SetHeld(false);
   if (status.ok()) {
@@ -138,13 +138,15 @@ absl::Status MoveBatch::RunIdle(Kind kind, Result* result) {
   }
   if (status.ok()) Publish(result);
   result->remap_duration = absl::Now() - copied;
-  observer_->Conclude();
+  result->pause = observer_->Conclude();
   return status;
 }
 
-absl::Status MoveBatch::CopyUnlocked(std::vector<MovingSource>* sources) {
+absl::Status MoveBatch::CopyUnlocked(Kind kind,
+                                     std::vector<MovingSource>* sources) {
   return observer_->Copy(
-      sources, [this](const std::vector<MovingSource>& announced) {
+      sources, kind.max_wait,
+      [this](const std::vector<MovingSource>& announced) {
         std::vector<Relocation> wanted;
         for (size_t i = 0; i < sources_.size(); ++i) {
           if (announced[i].stays) continue;
@@ -239,7 +241,7 @@ bool MoveBatch::Check(const Source& source, Kind kind) {
 }
 
 bool MoveBatch::HasNews(VgIndex vg, Kind kind) const {
-  if (kind.is_idle) return !observer_->IsIdle(vg);
+  if (kind.is_declared) return !observer_->IsQuiet(vg);
   return kind.is_announced && observer_->HasNews(vg);
 }
 

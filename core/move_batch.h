@@ -37,13 +37,16 @@ class MoveObserver {
  public:
   virtual ~MoveObserver() = default;
   virtual bool has_hooks() const = 0;
-  // Whether all that is live on this virtual granule is declared idle, and the
-  // work launched before that was done.
-  virtual bool IsIdle(VgIndex vg) = 0;
-  // The sources, which are idle, are about to move: lets go of the lock to
-  // announce them and to call `copy`, with what stays known by then.
+  // Whether all that is live on this virtual granule is declared idle or, where
+  // nobody can be launching a read of it, read-only, and the work launched
+  // before that was done.
+  virtual bool IsQuiet(VgIndex vg) = 0;
+  // The sources, which are quiet, are about to move: lets go of the lock to
+  // announce them and to call `copy`, with what stays known by then. On success
+  // nobody reads what is read-only either, until Conclude; that is waited for
+  // for `max_wait` at most, and after an error nothing may be moved.
   virtual absl::Status Copy(
-      std::vector<MovingSource>* sources,
+      std::vector<MovingSource>* sources, absl::Duration max_wait,
       absl::FunctionRef<absl::Status(const std::vector<MovingSource>&)>
           copy) = 0;
   // The sources are about to move. On success no work uses the pool's memory,
@@ -53,7 +56,8 @@ class MoveObserver {
   // announced, or may come while the lock is held.
   virtual bool HasNews(VgIndex vg) = 0;
   // What was announced has moved, or not. Follows each Announce and each Copy.
-  virtual void Conclude() = 0;
+  // For how long nobody could launch because of the latter.
+  virtual absl::Duration Conclude() = 0;
 };
 
 // Thread safety: none; guarded by its owner.
@@ -66,10 +70,12 @@ class MoveBatch {
   struct Kind {
     bool empties_sources = true;  // else it makes room in them
     bool is_announced = false;    // and so checked again
-    // What moves is declared idle, and work on all the rest goes on: others go
-    // on meanwhile, but for the remap, and whatever they change that matters
-    // leaves a source where it is.
-    bool is_idle = false;
+    // What moves is declared idle or read-only, and work on all the rest goes
+    // on: others go on meanwhile, but for the remap, and whatever they change
+    // that matters leaves a source where it is. For so long it may wait until
+    // nobody reads any more.
+    bool is_declared = false;
+    absl::Duration max_wait = absl::InfiniteDuration();
     // Others went on between the plan and the batch: it is checked first.
     bool is_planned_ahead = false;
   };
@@ -79,8 +85,10 @@ class MoveBatch {
     uint64_t quanta = 0;
     uint64_t vetoed_sources = 0;
     uint64_t changed_sources = 0;  // left, as the plan was right no more
-    // kind.is_idle: from when the lock was had back until all was published.
+    // kind.is_declared: from when the lock was had back until all was
+    // published; and for how long nobody could launch.
     absl::Duration remap_duration;
+    absl::Duration pause;
   };
   // Makes these moves of a plan for `snapshot`, whole sources. After an error
   // nothing was moved.
@@ -99,9 +107,9 @@ class MoveBatch {
   void Fill(const Snapshot& snapshot, absl::Span<const PlannedMove> moves);
   std::vector<MovingSource> ListSources() const;
   absl::Status AnnounceAndCheck(Kind kind, Result* result);
-  // Run for what is declared idle.
-  absl::Status RunIdle(Kind kind, Result* result);
-  absl::Status CopyUnlocked(std::vector<MovingSource>* sources);
+  // Run for what is declared.
+  absl::Status RunDeclared(Kind kind, Result* result);
+  absl::Status CopyUnlocked(Kind kind, std::vector<MovingSource>* sources);
   // Held, the granules concerned keep their mappings, and nothing new comes.
   void SetHeld(bool held);
   // Keeps what may still be done of the moves.
@@ -112,7 +120,7 @@ class MoveBatch {
   bool Check(const Source& source, Kind kind);
   bool CheckMove(const Relocation& planned, GranuleId from, Kind kind,
                  std::vector<OffsetInterval>* extents) const;
-  // Whether the move was announced, or declared idle, for what is there now.
+  // Whether the move was announced, or declared, for what is there now.
   bool HasNews(VgIndex vg, Kind kind) const;
   bool CanTakeIn(GranuleId host,
                  absl::Span<const OffsetInterval> extents) const;

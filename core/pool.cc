@@ -33,7 +33,11 @@ absl::Status Pool::RecordUse(const void* ptr, StreamHandle stream) {
 }
 
 absl::Status Pool::MarkIdle(const void* ptr, StreamHandle stream) {
-  return impl_->MarkIdle(ptr, stream);
+  return impl_->Declare(ptr, stream, Declaration::kIdle);
+}
+
+absl::Status Pool::MarkReadOnly(const void* ptr, StreamHandle stream) {
+  return impl_->Declare(ptr, stream, Declaration::kReadOnly);
 }
 
 absl::Status Pool::MarkActive(const void* ptr) {

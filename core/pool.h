@@ -20,9 +20,9 @@
 // promises that no other thread launches work on this pool's memory until they
 // return; or, in Compact() alone, says that all threads launch inside
 // LaunchScopes (core/launch_scope.h), or has only what is declared idle moved
-// (MarkIdle); and, with PoolOptions::move_on_failure, inside an allocation that
-// would fail otherwise.
-// The pool waits for the device by itself.
+// (MarkIdle, MarkReadOnly); and, with PoolOptions::move_on_failure, inside an
+// allocation that would fail otherwise. The pool waits for the device by
+// itself.
 //
 // FIRN_MOVING=off in the environment turns moving off without a rebuild, for
 // every pool made from then on: move_on_failure is taken for false, and Compact
@@ -115,11 +115,20 @@ class Pool {
   // capturing, or the block belongs to a graph-private pool. Nothing has
   // changed then.
   absl::Status MarkIdle(const void* ptr, StreamHandle stream);
+  // Declares the block read-only: from then on nothing writes it until
+  // MarkActive, and whatever reads it is launched inside LaunchScopes. Passes
+  // of CompactionLevel::kDeclaredIdle copy it while it is read, together with
+  // neighbours that are read-only or idle, and close the gate for the remap
+  // alone. In a pool without LaunchScopes it stays where it is. RecordUse, of
+  // one more stream that reads it, leaves it read-only; the later of MarkIdle
+  // and MarkReadOnly counts. For weights, and cached prefixes that are full.
+  // Errors as of MarkIdle.
+  absl::Status MarkReadOnly(const void* ptr, StreamHandle stream);
   // The block is in use again: when this returns it may be read and written. A
   // pass that is about to move it leaves it where it is; one that is remapping
   // is waited for, for one batch at most (CompactOptions::max_pause). Does
-  // nothing to a block that is not declared idle. InvalidArgument: no live
-  // block starts there.
+  // nothing to a block that is declared neither idle nor read-only.
+  // InvalidArgument: no live block starts there.
   absl::Status MarkActive(const void* ptr);
 
   // Call it before a stream is destroyed: what was freed on it can be used

@@ -31,6 +31,7 @@ void Add(const CompactionReport& part, CompactionReport* report) {
   report->busy_granules += part.busy_granules;
   report->budget_exhausted |= part.budget_exhausted;
   report->planned_us += part.planned_us;
+  report->pause += part.pause;
 }
 
 // What a budget has left of `most`, where 0 is no limit; false if nothing.

@@ -257,7 +257,7 @@ absl::Status Pool::Impl::FreeLocked(const void* ptr, StreamHandle stream) {
   if (block.bytes == 0) return NoBlockAt(ToAddress(ptr));
   block.quanta = ExtentQuanta(*start, block.bytes);
   block.arena = VgAt(start->vg).arena;
-  if (idle_.IsIdle(UseKey(*start)) && !is_exportable) {
+  if (declared_.IsIdle(UseKey(*start)) && !is_exportable) {
     // Nothing has used it since what did was done.
     uses_.erase(UseKey(*start));
     Release(*start);
@@ -278,7 +278,7 @@ void Pool::Impl::NoteFreed(const FreedBlock& block) {
   const uint64_t key = UseKey(block.start);
   tags_.Remove(key, block.bytes);
   if (!announced_.empty()) announced_.erase(key);
-  idle_.Remove(key);
+  declared_.Remove(key);
   if (block.arena != 0) {
     UncountDomainBlock(*arenas_[block.arena], block.bytes);
   }
@@ -353,7 +353,7 @@ void Pool::Impl::SetLive(const FreedBlock& block) {
   arena.windows.SetLive(block.start, block.bytes);
   const uint64_t key = UseKey(block.start);
   if (record.arena != 0 || uses_.contains(key) || tags_.Has(key) ||
-      announced_.contains(key) || idle_.Contains(key)) {
+      announced_.contains(key) || declared_.Contains(key)) {
     arena.windows.Mark(block.start);
   }
 }
@@ -411,7 +411,7 @@ absl::Status Pool::Impl::RecordUse(const void* ptr, StreamHandle stream) {
   if (!token.ok()) return token.status();
   if (!MarkBlock(*start)) return NoBlockAt(ToAddress(ptr));
   AddUse(*token, &uses_[UseKey(*start)]);
-  idle_.Remove(UseKey(*start));
+  declared_.NoteUse(UseKey(*start));
   return absl::OkStatus();
 }
 

@@ -335,7 +335,7 @@ Pool::Impl::Impl(PoolOptions options, Parts parts)
                 std::move(parts.mappings)),
       table_(address_space_->vg_count()),
       free_queue_(tracker_.get()),
-      idle_(tracker_.get()) {}
+      declared_(tracker_.get()) {}
 
 absl::Status Pool::Impl::CreateRelocator() {
   MutexLock lock(&mutex_);

@@ -127,8 +127,10 @@ PoolStats Pool::Impl::GetStats() {
   const PinnedBlocks::Totals pinned = pins_->totals();
   stats.pinned_blocks = pinned.blocks;
   stats.pinned_bytes = pinned.bytes;
-  stats.idle_blocks = idle_.count();
-  stats.idle_bytes = idle_.bytes();
+  stats.idle_blocks = declared_.count(Declaration::kIdle);
+  stats.idle_bytes = declared_.bytes(Declaration::kIdle);
+  stats.read_only_blocks = declared_.count(Declaration::kReadOnly);
+  stats.read_only_bytes = declared_.bytes(Declaration::kReadOnly);
   stats.pinned_granules = PinnedGranules();
   stats.handles_created = store_.created_total();
   stats.handles_released = store_.released_total();

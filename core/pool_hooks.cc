@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "absl/memory/memory.h"
+#include "absl/time/clock.h"
 #include "firn/core/pool_impl.h"
 
 namespace firn {
@@ -81,18 +82,19 @@ void Pool::Impl::AnnounceBlocksOn(VgIndex vg,
   }
 }
 
-bool Pool::Impl::IsIdleVg(VgIndex vg, uint64_t declarations) {
-  if (idle_.count() == 0) return false;
+bool Pool::Impl::VgKeepsTo(Declaration what, VgIndex vg,
+                           uint64_t declarations) {
+  if (declared_.empty()) return false;
   bool has_block = false;
-  bool is_idle = true;
-  ForEachBlockOn(vg, [&](BlockStart start, const SlotContents& contents)
-                         ABSL_NO_THREAD_SAFETY_ANALYSIS {
-                           has_block = true;
-                           is_idle = is_idle &&
-                                     contents.state == BlockState::kMarked &&
-                                     idle_.IsIdle(UseKey(start), declarations);
-                         });
-  return has_block && is_idle;
+  bool keeps = true;
+  ForEachBlockOn(
+      vg, [&](BlockStart start, const SlotContents& contents)
+              ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                has_block = true;
+                keeps = keeps && contents.state == BlockState::kMarked &&
+                        declared_.KeepsTo(what, UseKey(start), declarations);
+              });
+  return has_block && keeps;
 }
 
 template <typename Call>
@@ -127,14 +129,19 @@ class Pool::Impl::HookCaller final : public MoveObserver {
     return impl_->WaitUntilIdle();
   }
 
-  bool IsIdle(VgIndex vg) override {
+  bool IsQuiet(VgIndex vg) override {
     impl_->mutex_.AssertHeld();
-    return impl_->IsIdleVg(vg,
-                           declarations_.value_or(impl_->idle_.declarations()));
+    // Who reads what is read-only does so in scopes: the gate can be closed
+    // before it is remapped and, once there are copies, has been.
+    const bool may_be_read =
+        declarations_.has_value() ? closure_.has_value() : has_scopes();
+    return impl_->VgKeepsTo(
+        may_be_read ? Declaration::kReadOnly : Declaration::kIdle, vg,
+        declarations_.value_or(impl_->declared_.declarations()));
   }
 
   absl::Status Copy(
-      std::vector<MovingSource>* sources,
+      std::vector<MovingSource>* sources, absl::Duration max_wait,
       absl::FunctionRef<absl::Status(const std::vector<MovingSource>&)> copy)
       override {
     impl_->mutex_.AssertHeld();
@@ -143,14 +150,18 @@ class Pool::Impl::HookCaller final : public MoveObserver {
     } else {
       announced_.clear();
     }
-    // What is used from now on, and declared idle again, is not as it was read.
-    declarations_ = impl_->idle_.declarations();
+    const bool is_read = !AreIdle(*sources);
+    // What may be written from now on, and is declared again, is not as it was
+    // read.
+    declarations_ = impl_->declared_.declarations();
     absl::Status status;
     impl_->WithoutLock([&] {
       if (!announced_.empty()) CallBefore(sources);
       status = copy(*sources);
+      if (status.ok() && is_read) status = CloseGate(max_wait);
     });
-    return status;
+    // Opened meanwhile.
+    return status.ok() ? impl_->RefuseOpenGraphPools() : status;
   }
 
   bool HasNews(VgIndex vg) override {
@@ -174,10 +185,15 @@ class Pool::Impl::HookCaller final : public MoveObserver {
     return has_news;
   }
 
-  void Conclude() override {
+  absl::Duration Conclude() override {
     impl_->mutex_.AssertHeld();
     declarations_.reset();
-    if (announced_.empty()) return;
+    absl::Duration pause;
+    if (closure_.has_value()) {
+      closure_.reset();
+      pause = absl::Now() - closed_at_;
+    }
+    if (announced_.empty()) return pause;
     for (AnnouncedSource& source : announced_) {
       std::vector<AnnouncedBlock> left;
       for (AnnouncedBlock& announced : source.blocks) {
@@ -193,6 +209,7 @@ class Pool::Impl::HookCaller final : public MoveObserver {
         impl_->hooks_->After(BlocksOf(source), source.called);
       }
     });
+    return pause;
   }
 
  private:
@@ -209,6 +226,33 @@ class Pool::Impl::HookCaller final : public MoveObserver {
         impl_->AnnounceBlocksOn(vg, &announced_[i].blocks);
       }
     }
+  }
+  bool has_scopes() const { return impl_->gate_.was_used(); }
+  bool AreIdle(const std::vector<MovingSource>& sources) {
+    impl_->mutex_.AssertHeld();
+    const DeclaredBlocks& declared = impl_->declared_;
+    if (declared.count(Declaration::kReadOnly) == 0) return true;
+    for (const MovingSource& source : sources) {
+      for (const VgIndex vg : source.vgs) {
+        if (!impl_->VgKeepsTo(Declaration::kIdle, vg,
+                              declared.declarations())) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+  // Without the lock, of a pass: a thread inside a scope, which the gate waits
+  // for, may be waiting to open a graph-private pool.
+  absl::Status CloseGate(absl::Duration max_wait)
+      ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    impl_->pass_mutex_.Unlock();
+    absl::StatusOr<LaunchGate::Closure> closed = impl_->gate_.Close(max_wait);
+    impl_->pass_mutex_.Lock();
+    if (!closed.ok()) return closed.status();
+    closure_.emplace(*std::move(closed));
+    closed_at_ = absl::Now();
+    return absl::OkStatus();
   }
   // Without the lock.
   void CallBefore(std::vector<MovingSource>* sources) {
@@ -231,8 +275,11 @@ class Pool::Impl::HookCaller final : public MoveObserver {
 
   Impl* const impl_;
   std::vector<AnnouncedSource> announced_;
-  // Of idle blocks, when the copies began that are under way.
+  // Of declared blocks, when the copies began that are under way.
   std::optional<uint64_t> declarations_;
+  // While what is read-only is remapped.
+  std::optional<LaunchGate::Closure> closure_;
+  absl::Time closed_at_;
 };
 
 std::unique_ptr<MoveObserver> Pool::Impl::MakeHookCaller() {

@@ -62,6 +62,7 @@ absl::StatusOr<BlockStart> Pool::Impl::Place(const Request& request,
 
 absl::StatusOr<BlockStart> Pool::Impl::AllocateGated(const Request& request,
                                                      absl::Status failure) {
+  MutexLock turn(&turn_mutex_);
   absl::StatusOr<LaunchGate::Closure> closure = gate_.Close(options_.max_wait);
   if (!closure.ok()) {
     if (!absl::IsDeadlineExceeded(closure.status()) &&
@@ -380,13 +381,14 @@ absl::StatusOr<CompactionReport> Pool::Impl::Compact(
     if (!closed.ok()) return closed;
   }
   const bool in_scopes = options.level == CompactionLevel::kLaunchScopes;
-  const bool is_idle = options.level == CompactionLevel::kDeclaredIdle;
+  const bool is_declared = options.level == CompactionLevel::kDeclaredIdle;
+  MutexLock turn(&turn_mutex_);
   if (Compactor::IsPlannedAhead(options)) {
     const absl::Status planned = PlanAhead(options);
     if (!planned.ok()) return planned;
   }
   std::optional<LaunchGate::Closure> closure;
-  if ((in_scopes || gate_.was_used()) && !options.dry_run && !is_idle) {
+  if ((in_scopes || gate_.was_used()) && !options.dry_run && !is_declared) {
     if (!in_scopes) {
       // Level 0 promises that nobody launches, so the devices tell what is left
       // of all that was; but for what is on streams of other contexts, which

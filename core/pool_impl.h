@@ -25,12 +25,12 @@
 #include "firn/core/any_impl.h"
 #include "firn/core/arena.h"
 #include "firn/core/block_caches.h"
+#include "firn/core/declared_blocks.h"
 #include "firn/core/domain_books.h"
 #include "firn/core/domain_record.h"
 #include "firn/core/failure_memory.h"
 #include "firn/core/free_queue.h"
 #include "firn/core/graph_pools.h"
-#include "firn/core/idle_blocks.h"
 #include "firn/core/move_batch.h"
 #include "firn/core/move_hook_list.h"
 #include "firn/core/pinned_blocks.h"
@@ -38,6 +38,7 @@
 #include "firn/core/placement/slot_directory.h"
 #include "firn/core/placement/window_allocator.h"
 #include "firn/core/pool.h"
+#include "firn/core/pool_request.h"
 #include "firn/core/seen_streams.h"
 #include "firn/core/tag_books.h"
 #include "firn/vmm/address_space.h"
@@ -67,13 +68,13 @@ class Pool::Impl final : public Pool::AnyImpl {
   absl::Status Free(void* ptr, StreamHandle stream) override
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<CompactionReport> Compact(const CompactOptions& options)
-      override ABSL_LOCKS_EXCLUDED(pass_mutex_, mutex_);
+      override ABSL_LOCKS_EXCLUDED(turn_mutex_, pass_mutex_, mutex_);
   absl::StatusOr<uint64_t> Trim(uint64_t keep_bytes) override
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status RecordUse(const void* ptr, StreamHandle stream) override
       ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::Status MarkIdle(const void* ptr, StreamHandle stream) override
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Declare(const void* ptr, StreamHandle stream,
+                       Declaration what) override ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status MarkActive(const void* ptr) override ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status ReleaseStream(StreamHandle stream) override
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -107,17 +108,7 @@ class Pool::Impl final : public Pool::AnyImpl {
   LaunchGate* launch_gate() override { return &gate_; }
 
  private:
-  // A request in the pool's units.
-  struct Request {
-    uint64_t bytes = 0;
-    uint64_t quanta = 0;  // whole granules in an exportable arena
-    uint64_t alignment_quanta = 1;
-    ArenaKey kind;
-    ArenaIndex arena = 0;    // of that kind, unless its domain is gone
-    uint64_t stream_id = 0;  // 0: memory freed on its stream has no advantage
-    Tag tag = Tag::kUntagged;
-    std::optional<GraphOwner> graph_owner;
-  };
+  using Request = PoolRequest;
   // Tells hooks of moves, for compactor_.
   class HookCaller;
   // A block that hooks were told of.
@@ -125,13 +116,6 @@ class Pool::Impl final : public Pool::AnyImpl {
     BlockStart start;
     MovingBlock block;
   };
-  static ArenaKey ArenaKeyOf(const AllocateOptions& options) {
-    ArenaKey key;
-    key.domain = options.domain;
-    key.memory_class = options.memory_class;
-    key.lifetime = options.lifetime;
-    return key;
-  }
   // Where a small block may be cached.
   struct CacheKey {
     uint64_t stream_id = 0;  // 0: nowhere
@@ -314,7 +298,7 @@ class Pool::Impl final : public Pool::AnyImpl {
   // Closes the gate, and climbs the whole ladder.
   absl::StatusOr<BlockStart> AllocateGated(const Request& request,
                                            absl::Status failure)
-      ABSL_LOCKS_EXCLUDED(pass_mutex_, mutex_);
+      ABSL_LOCKS_EXCLUDED(turn_mutex_, pass_mutex_, mutex_);
 
   // One attempt, without moving anything live.
   absl::StatusOr<BlockStart> TryPlace(const Request& request, Effort effort)
@@ -382,7 +366,8 @@ class Pool::Impl final : public Pool::AnyImpl {
   absl::Status WaitUntilIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Plans a pass that is not to hold up others for long.
   absl::Status PlanAhead(const CompactOptions& options)
-      ABSL_LOCKS_EXCLUDED(pass_mutex_, mutex_);
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_mutex_)
+          ABSL_LOCKS_EXCLUDED(pass_mutex_, mutex_);
   // For the request, if there is one, as in RunCompactors.
   absl::Status CompactLocked(const CompactOptions& options,
                              const Request* wanted, CompactionReport* report)
@@ -413,8 +398,8 @@ class Pool::Impl final : public Pool::AnyImpl {
   // appends them.
   void AnnounceBlocksOn(VgIndex vg, std::vector<AnnouncedBlock>* blocks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether all that is live on `vg` is idle, as in IdleBlocks.
-  bool IsIdleVg(VgIndex vg, uint64_t declarations)
+  // Whether all that is live on `vg` does, as in DeclaredBlocks.
+  bool VgKeepsTo(Declaration what, VgIndex vg, uint64_t declarations)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Calls `call` without the lock: everything may have changed then, but for
   // what the pass has to itself.
@@ -524,8 +509,12 @@ class Pool::Impl final : public Pool::AnyImpl {
   // Shared with the Domains.
   const std::shared_ptr<DomainBooks> domains_ = std::make_shared<DomainBooks>();
 
-  // Held for a whole pass, which lets go of mutex_ to call hooks: after the
-  // gate is closed, before mutex_ is taken. Nothing else takes it.
+  // One pass at a time. Taken before the gate is closed, so that a pass that
+  // waits for its turn holds up nobody; never inside a scope.
+  Mutex turn_mutex_ ABSL_ACQUIRED_BEFORE(pass_mutex_);
+  // Held during a pass, which lets go of mutex_ to call hooks and to copy: no
+  // graph-private pool opens meanwhile. Threads inside scopes wait for it: it
+  // is taken after the gate is closed, and not held while that is awaited.
   Mutex pass_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
 
   // Guards everything below. No callback runs while it is held. The locks of
@@ -563,7 +552,7 @@ class Pool::Impl final : public Pool::AnyImpl {
   // What RecordUse has noted of live blocks, by UseKey.
   absl::flat_hash_map<uint64_t, std::vector<StreamToken>> uses_
       ABSL_GUARDED_BY(mutex_);
-  IdleBlocks idle_ ABSL_GUARDED_BY(mutex_);
+  DeclaredBlocks declared_ ABSL_GUARDED_BY(mutex_);
   TagBooks tags_ ABSL_GUARDED_BY(mutex_);
   // Of those that were created, until nothing of them is left.
   absl::flat_hash_map<DomainId, DomainRecord> domain_records_

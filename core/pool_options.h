@@ -175,8 +175,11 @@ enum class CompactionLevel {
   // 1: every thread launches inside LaunchScopes. The pass closes the gate,
   // waits for open scopes and for the work launched in them, and nothing else.
   kLaunchScopes = 1,
-  // 2: only memory that is declared idle moves (Pool::MarkIdle), and work on
-  // the rest goes on. The first such pass of a pool waits for its devices once,
+  // 2: only memory that is declared idle or read-only moves (Pool::MarkIdle,
+  // MarkReadOnly), and work on the rest goes on; so do reads, but for the
+  // remap,
+  // for which the gate is closed as at level 1. The first such pass of a pool
+  // waits for its devices once,
   // as from then on what is freed gets tokens. Where the driver waits for
   // running kernels when it unmaps, so does MarkActive, and so do all calls
   // that need the pool's lock: not for such drivers.
@@ -185,8 +188,10 @@ enum class CompactionLevel {
 
 struct CompactOptions {
   CompactionLevel level = CompactionLevel::kCallerPromises;
-  // kLaunchScopes: bounds the waits before anything moves. Past it the pass is
-  // cancelled with DeadlineExceeded, and nothing has changed.
+  // kLaunchScopes: bounds the waits before anything moves, from when no other
+  // pass is going on. Past it the pass is cancelled with DeadlineExceeded, and
+  // nothing has changed. kDeclaredIdle: likewise of each batch with anything
+  // that is read-only; what was merged before stays merged.
   absl::Duration max_wait = absl::Seconds(1);
 
   // How long the pass may be in the way of others, as far as can be foreseen

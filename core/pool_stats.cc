@@ -41,6 +41,8 @@ std::string PoolStats::ToString() const {
   AppendLine(&text, "pinned_bytes", pinned_bytes);
   AppendLine(&text, "idle_blocks", idle_blocks);
   AppendLine(&text, "idle_bytes", idle_bytes);
+  AppendLine(&text, "read_only_blocks", read_only_blocks);
+  AppendLine(&text, "read_only_bytes", read_only_bytes);
   AppendLine(&text, "pinned_granules", pinned_granules);
   AppendLine(&text, "graph_pools", graph_pools);
   AppendLine(&text, "graph_pool_bytes", graph_pool_bytes);

@@ -59,6 +59,9 @@ struct PoolStats {
   // Live blocks declared idle, and their requested bytes.
   uint64_t idle_blocks = 0;
   uint64_t idle_bytes = 0;
+  // Likewise of those declared read-only.
+  uint64_t read_only_blocks = 0;
+  uint64_t read_only_bytes = 0;
   uint64_t pinned_granules = 0;
   // Graph-private pools not yet released, and the requested bytes of their
   // blocks: live ones, and freed ones, which keep their place.
@@ -134,13 +137,14 @@ struct CompactionReport {
   uint64_t vetoed_sources = 0;
   // Partly filled granules that were left because something on them is pinned.
   uint64_t pinned_granules = 0;
-  // Likewise because something on them is not idle (kDeclaredIdle).
+  // Likewise because something on them is neither idle nor, in a pool whose
+  // work is launched in scopes, read-only (kDeclaredIdle).
   uint64_t busy_granules = 0;
   // A budget ended the pass early.
   bool budget_exhausted = false;
   absl::Duration duration;
-  // kLaunchScopes: of it, for how long nobody could launch although nothing was
-  // in flight any more.
+  // Of it, for how long nobody could launch although nothing was in flight any
+  // more: kLaunchScopes once, kDeclaredIdle for what is read-only, in all.
   absl::Duration pause;
   // Dry run: what the moves would take of the driver and the device, in
   // microseconds, by figures published for an A100 (PlanCosts).

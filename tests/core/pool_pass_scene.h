@@ -37,6 +37,8 @@ namespace firn::testing {
 struct PassSetting {
   CpuSync sync = CpuSync::kLazy;
   CompactionLevel level = CompactionLevel::kCallerPromises;
+  // What is declared (kDeclaredIdle) is declared read-only.
+  bool is_read_only = false;
 };
 
 inline std::vector<PassSetting> PassSettings() {
@@ -47,13 +49,16 @@ inline std::vector<PassSetting> PassSettings() {
           CompactionLevel::kDeclaredIdle}) {
       settings.push_back({sync, level});
     }
+    settings.push_back(
+        {sync, CompactionLevel::kDeclaredIdle, /*is_read_only=*/true});
   }
   return settings;
 }
 
 inline std::string PassSettingName(const PassSetting& setting) {
   return absl::StrCat(setting.sync == CpuSync::kLazy ? "Lazy" : "Draining",
-                      "Level", static_cast<int>(setting.level));
+                      "Level", static_cast<int>(setting.level),
+                      setting.is_read_only ? "ReadOnly" : "");
 }
 
 class PoolPassScene {
@@ -68,7 +73,8 @@ class PoolPassScene {
     std::vector<uint64_t> generations;  // by block
   };
 
-  explicit PoolPassScene(PassSetting setting) : level_(setting.level) {
+  explicit PoolPassScene(PassSetting setting)
+      : level_(setting.level), is_read_only_(setting.is_read_only) {
     CpuDriverOptions driver_options;
     driver_options.sync = setting.sync;
     driver_options.device_bytes = 2 * kCapacityBytes;
@@ -106,7 +112,8 @@ class PoolPassScene {
   std::vector<FilledBlock>& blocks() { return blocks_; }
   // One that used blocks: its work is done.
   StreamHandle stream() const { return stream_; }
-  // The first block, which is neither pinned nor idle.
+  bool is_read_only() const { return is_read_only_; }
+  // The first block, which is neither pinned nor declared.
   const FilledBlock& busy() const { return blocks_.front(); }
   bool is_pinned(const FilledBlock& block) const {
     return pinned_.count(block.ptr) == 1;
@@ -171,6 +178,7 @@ class PoolPassScene {
     EXPECT_EQ(stats.live_bytes, 0u);
     EXPECT_EQ(stats.live_allocations, 0u);
     EXPECT_EQ(stats.idle_blocks, 0u);
+    EXPECT_EQ(stats.read_only_blocks, 0u);
     EXPECT_EQ(stats.used_bytes, 0u);
     EXPECT_EQ(stats.pending_free_bytes, 0u);
     EXPECT_TRUE(has_lost || stats.held_bytes == 0u) << stats.held_bytes;
@@ -226,7 +234,7 @@ class PoolPassScene {
     hooks_.Register(pool_.get());
   }
 
-  // Work in a scope and outside; what may move at level 2 is declared idle.
+  // Work in a scope and outside; what may move at level 2 is declared.
   void Use() {
     {
       const LaunchScope scope(*pool_, stream_);
@@ -239,7 +247,9 @@ class PoolPassScene {
     FIRN_EXPECT_OK(pool_->RecordUse(blocks_[1].ptr, stream_));
     if (level_ == CompactionLevel::kDeclaredIdle) {
       for (size_t i = 1; i < blocks_.size(); ++i) {
-        FIRN_EXPECT_OK(pool_->MarkIdle(blocks_[i].ptr, stream_));
+        FIRN_EXPECT_OK(is_read_only_
+                           ? pool_->MarkReadOnly(blocks_[i].ptr, stream_)
+                           : pool_->MarkIdle(blocks_[i].ptr, stream_));
       }
     }
     EXPECT_EQ(cpu_->CtxSynchronize(), DriverResult::kSuccess);
@@ -257,7 +267,8 @@ class PoolPassScene {
     EXPECT_LE(stats.used_bytes + stats.cached_bytes, stats.held_bytes);
     EXPECT_LE(stats.live_vgs, stats.mapped_vgs);
     EXPECT_EQ(stats.pinned_blocks, pins_.size());
-    EXPECT_LE(stats.idle_blocks, stats.live_allocations);
+    EXPECT_LE(stats.idle_blocks + stats.read_only_blocks,
+              stats.live_allocations);
     EXPECT_LE(stats.failed_passes, stats.compaction_passes);
   }
 
@@ -273,6 +284,7 @@ class PoolPassScene {
   }
 
   const CompactionLevel level_;
+  const bool is_read_only_;
   std::unique_ptr<CpuDriver> cpu_;
   std::unique_ptr<LedgerDriver> ledger_;
   std::unique_ptr<FaultingDriver> faults_;

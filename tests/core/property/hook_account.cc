@@ -74,8 +74,8 @@ void HookAccount::CheckAnnounced(const Pool& pool, Blocks blocks) {
       continue;
     }
     if (pins_->IsPinned(block.ptr)) Fail("a pinned block is to move");
-    if (idle_->is_in_pass() && !idle_->IsIdle(block.ptr)) {
-      Fail("a block is to move that is not idle");
+    if (idle_->is_in_pass() && !idle_->MayMove(block.ptr)) {
+      Fail("a block is to move that is in use");
     }
     if (live->memory_class != MemoryClass::kMovable) {
       Fail("a block is to move whose class does not");

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "firn/vmm/launch_gate.h"
 
 namespace firn::testing::property {
 namespace {
@@ -23,30 +24,47 @@ void ForEachVg(const LiveBlock& block, uint64_t granule_bytes, Visit visit) {
 
 }  // namespace
 
-void IdleAccount::Declare(const LiveBlock& block) {
-  ++declared_;
-  if (idle_.emplace(block.content.ptr, block.content.bytes).second) {
-    idle_bytes_ += block.content.bytes;
-  }
+void IdleAccount::Declare(const LiveBlock& block, bool read_only) {
+  Withdraw(block.content.ptr);
+  ++declarations_;
+  const Declared declared = {block.content.bytes, read_only};
+  declared_.emplace(block.content.ptr, declared);
+  Total& total = TotalOf(declared);
+  ++total.blocks;
+  total.bytes += declared.bytes;
+}
+
+void IdleAccount::Withdraw(const void* ptr) {
+  const auto found = declared_.find(ptr);
+  if (found == declared_.end()) return;
+  Total& total = TotalOf(found->second);
+  --total.blocks;
+  total.bytes -= found->second.bytes;
+  declared_.erase(found);
+}
+
+bool IdleAccount::IsReadOnly(const void* ptr) const {
+  const auto found = declared_.find(ptr);
+  return found != declared_.end() && found->second.read_only;
 }
 
 void IdleAccount::Activate(const LiveBlock& block) {
-  const auto found = idle_.find(block.content.ptr);
-  if (found == idle_.end()) return;
-  idle_bytes_ -= found->second;
-  idle_.erase(found);
+  if (!IsDeclared(block.content.ptr)) return;
+  Withdraw(block.content.ptr);
   if (!is_in_pass_) return;
   must_stay_[block.content.ptr] = block.generation;
   ++rescued_;
 }
 
-void IdleAccount::BeginPass(const Pool& pool,
-                            const std::vector<LiveBlock>& blocks) {
+void IdleAccount::BeginPass(Pool& pool, const std::vector<LiveBlock>& blocks) {
   is_in_pass_ = true;
-  const uint64_t granule_bytes = pool.GetStats().granule_bytes;
+  has_scopes_ = pool.launch_gate()->was_used();
+  const PoolStats stats = pool.GetStats();
+  closings_before_ = stats.gate_closings;
+  const uint64_t granule_bytes = stats.granule_bytes;
   std::set<uintptr_t> busy_vgs;
   for (const LiveBlock& block : blocks) {
-    if (IsIdle(block.content.ptr)) continue;
+    if (MayMove(block.content.ptr)) continue;
     ForEachVg(block, granule_bytes, [&](uintptr_t vg) { busy_vgs.insert(vg); });
   }
   for (const LiveBlock& block : blocks) {
@@ -62,7 +80,10 @@ void IdleAccount::BeginPass(const Pool& pool,
 
 absl::Status IdleAccount::EndPass(const Pool& pool, uint64_t moves) {
   is_in_pass_ = false;
-  if (moves > 0) ++passes_;
+  if (moves > 0) {
+    ++passes_;
+    if (pool.GetStats().gate_closings > closings_before_) ++gated_passes_;
+  }
   moves_ += moves;
   absl::Status status;
   for (const auto& [ptr, generation] : must_stay_) {
@@ -71,10 +92,10 @@ absl::Status IdleAccount::EndPass(const Pool& pool, uint64_t moves) {
       status.Update(now.status());
     } else if (*now != generation) {
       status.Update(absl::InternalError(absl::StrCat(
-          "a pass for idle memory has moved the block at 0x",
+          "a pass for declared memory has moved the block at 0x",
           absl::Hex(reinterpret_cast<uintptr_t>(ptr)),
-          IsIdle(ptr) ? ", which shares its virtual granule with one in use"
-                      : ", which is in use")));
+          MayMove(ptr) ? ", which shares its virtual granule with one in use"
+                       : ", which is in use")));
     }
   }
   must_stay_.clear();
@@ -83,21 +104,24 @@ absl::Status IdleAccount::EndPass(const Pool& pool, uint64_t moves) {
 
 void IdleAccount::Removed(const LiveBlock& block) {
   must_stay_.erase(block.content.ptr);
-  const auto found = idle_.find(block.content.ptr);
-  if (found == idle_.end()) return;
-  idle_bytes_ -= found->second;
-  idle_.erase(found);
+  Withdraw(block.content.ptr);
 }
 
 absl::Status IdleAccount::AfterOperation(const Pool& /*pool*/,
                                          const PoolStats& stats,
                                          bool /*was_faulted*/) {
-  if (stats.idle_blocks == idle_.size() && stats.idle_bytes == idle_bytes_) {
-    return absl::OkStatus();
-  }
-  return absl::InternalError(absl::StrCat(
-      "idle_blocks: ", stats.idle_blocks, " of ", stats.idle_bytes,
-      " bytes instead of ", idle_.size(), " of ", idle_bytes_, " bytes"));
+  absl::Status status;
+  const auto expect = [&status](absl::string_view name, uint64_t blocks,
+                                uint64_t bytes, const Total& wanted) {
+    if (blocks == wanted.blocks && bytes == wanted.bytes) return;
+    status.Update(absl::InternalError(
+        absl::StrCat(name, ": ", blocks, " of ", bytes, " bytes instead of ",
+                     wanted.blocks, " of ", wanted.bytes, " bytes")));
+  };
+  expect("idle_blocks", stats.idle_blocks, stats.idle_bytes, idle_);
+  expect("read_only_blocks", stats.read_only_blocks, stats.read_only_bytes,
+         read_only_);
+  return status;
 }
 
 }  // namespace firn::testing::property

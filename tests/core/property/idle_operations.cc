@@ -32,7 +32,9 @@ void MarkIdle::Perform(State& state) const {
   if (first == nullptr) return;
   const PoolStats before = state.pool().GetStats();
   if (void* const within = Within(*first, offset_bytes)) {
-    const absl::Status status = state.pool().MarkIdle(within, nullptr);
+    const absl::Status status = read_only
+                                    ? state.pool().MarkReadOnly(within, nullptr)
+                                    : state.pool().MarkIdle(within, nullptr);
     state.Expect(absl::IsInvalidArgument(status),
                  absl::StrCat("MarkIdle of an address inside a block: ",
                               status.ToString()));
@@ -44,8 +46,9 @@ void MarkIdle::Perform(State& state) const {
   state.ExpectUnchanged("a refused MarkIdle", before);
   for (uint32_t i = 0; i < CountOf(count, state); ++i) {
     LiveBlock* const marked = state.block(block + i);
-    state.MarkIdle(marked,
-                   elsewhere ? state.work().stream(stream) : marked->stream);
+    state.Declare(marked,
+                  elsewhere ? state.work().stream(stream) : marked->stream,
+                  read_only);
   }
 }
 
@@ -83,6 +86,7 @@ void GatherIdle::Perform(State& state) const {
   pass.busy_every = busy_every;
   pass.max_pause_us = max_pause_us;
   pass.wanted_granules = wanted_granules;
+  pass.read_only_every = read_only_every;
   pass.Perform(state);
 }
 

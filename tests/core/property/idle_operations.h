@@ -17,9 +17,9 @@
 
 namespace firn::testing::property {
 
-// Declares blocks idle whose numbers follow each other, as it takes all of a
-// virtual granule's before any of them moves; on the stream that used each last
-// or on another one that has been ordered behind it.
+// Declares blocks idle or read-only whose numbers follow each other, as it
+// takes all of a virtual granule's before any of them moves; on the stream that
+// used each last or on another one that has been ordered behind it.
 struct MarkIdle {
   static constexpr absl::string_view kName = "MarkIdle";
   static constexpr uint32_t kWeights[] = {12, 24, 24};
@@ -30,12 +30,15 @@ struct MarkIdle {
   uint32_t stream = 0;
   // Of an address within the first one, which is refused.
   uint64_t offset_bytes = 0;
+  bool read_only = false;
 
   static MarkIdle Draw(Choices& choices, const Setting& setting) {
     return {DrawNumber(choices),
             choices.OneIn(3) ? 1u << 16 : 1 + choices.Index(48),
-            choices.OneIn(4), choices.Index(DeviceWork::kMostStreams),
-            choices.Below(setting.capacity_bytes())};
+            choices.OneIn(4),
+            choices.Index(DeviceWork::kMostStreams),
+            choices.Below(setting.capacity_bytes()),
+            choices.OneIn(3)};
   }
   void Perform(State& state) const;
   template <typename Visitor>
@@ -45,6 +48,7 @@ struct MarkIdle {
     visit("elsewhere", elsewhere);
     visit("stream", stream);
     visit("offset_bytes", offset_bytes);
+    visit("read_only", read_only);
   }
 };
 
@@ -84,6 +88,7 @@ struct GatherIdle {
   uint32_t busy_every = 0;
   uint32_t max_pause_us = 0;
   uint64_t wanted_granules = 0;
+  uint32_t read_only_every = 0;
 
   static GatherIdle Draw(Choices& choices, const Setting& setting) {
     return {
@@ -92,7 +97,8 @@ struct GatherIdle {
         static_cast<uint32_t>(choices.Between(2, 12)),
         choices.OneIn(3) ? static_cast<uint32_t>(choices.Between(2, 60)) : 0,
         choices.OneIn(3) ? 1u << choices.Index(12) : 0,
-        choices.OneIn(4) ? choices.Between(1, 4) : 0};
+        choices.OneIn(4) ? choices.Between(1, 4) : 0,
+        choices.OneIn(4) ? 0 : 1 + choices.Index(4)};
   }
   void Perform(State& state) const;
   template <typename Visitor>
@@ -103,6 +109,7 @@ struct GatherIdle {
     visit("busy_every", busy_every);
     visit("max_pause_us", max_pause_us);
     visit("wanted_granules", wanted_granules);
+    visit("read_only_every", read_only_every);
   }
 };
 

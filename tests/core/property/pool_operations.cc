@@ -41,7 +41,9 @@ void DeclareIdle(const Compact& pass, State& state) {
   std::vector<LiveBlock>& blocks = state.shadow().blocks();
   for (size_t i = 0; i < blocks.size(); ++i) {
     if (pass.busy_every > 0 && i % pass.busy_every == 0) continue;
-    state.MarkIdle(&blocks[i], blocks[i].stream);
+    const bool read_only =
+        pass.read_only_every > 0 && i % pass.read_only_every == 0;
+    state.Declare(&blocks[i], blocks[i].stream, read_only);
   }
 }
 
@@ -50,7 +52,7 @@ bool IsExcused(const Compact& pass, const State& state,
                const absl::Status& status) {
   if (state.was_faulted()) return true;
   if (pass.impatient && absl::IsDeadlineExceeded(status)) return true;
-  return pass.level == CompactionLevel::kLaunchScopes &&
+  return pass.level != CompactionLevel::kCallerPromises &&
          state.IsOfGateInDoubt(status);
 }
 
@@ -139,6 +141,7 @@ Compact Compact::Draw(Choices& choices, const Setting& setting) {
   pass.dry_run = choices.OneIn(8);
   pass.impatient = choices.OneIn(8);
   pass.no_time = choices.OneIn(16);
+  if (!choices.OneIn(4)) pass.read_only_every = 1 + choices.Index(4);
   return pass;
 }
 

@@ -30,14 +30,16 @@ struct Compact {
   uint64_t max_moves = 0;
   uint64_t wanted_granules = 0;
   uint32_t max_pause_us = 0;  // 0: no limit
-  // Before a pass for idle memory all blocks are declared idle, but for every
-  // so-manieth (0: for none).
+  // Before a pass for declared memory all blocks are declared idle, but for
+  // every so-manieth (0: for none).
   bool declares_idle = false;
   uint32_t busy_every = 0;
   bool dry_run = false;
   // The pass may give up at once, or stop after its first batch.
   bool impatient = false;
   bool no_time = false;
+  // Likewise of those that are declared so many are declared read-only.
+  uint32_t read_only_every = 0;
 
   static Compact Draw(Choices& choices, const Setting& setting);
   void Perform(State& state) const;
@@ -53,6 +55,7 @@ struct Compact {
     visit("dry_run", dry_run);
     visit("impatient", impatient);
     visit("no_time", no_time);
+    visit("read_only_every", read_only_every);
   }
 };
 

@@ -100,6 +100,7 @@ TEST(PoolPropertyReachTest, SequencesGetEverywhere) {
   EXPECT_GT(counts.meddled_passes, 1u);
   EXPECT_GT(counts.idle_marks, counts.operations / 10);
   EXPECT_GT(counts.idle_passes, 8u);
+  EXPECT_GT(counts.gated_idle_passes, 1u);
   EXPECT_GT(counts.idle_moves, 20u);
   EXPECT_GT(counts.idle_rescued, 1u);
   EXPECT_GT(counts.faults, 20u);

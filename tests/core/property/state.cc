@@ -177,15 +177,18 @@ void State::OrderRecorded(const LiveBlock& block, StreamHandle stream,
   }
 }
 
-void State::MarkIdle(LiveBlock* block, StreamHandle stream) {
+void State::Declare(LiveBlock* block, StreamHandle stream, bool read_only) {
   Expect(work_.Order(block->stream, stream));
   block->stream = stream;
-  const absl::Status status = pool_->MarkIdle(block->content.ptr, stream);
+  const absl::Status status =
+      read_only ? pool_->MarkReadOnly(block->content.ptr, stream)
+                : pool_->MarkIdle(block->content.ptr, stream);
   const bool is_refused = graphs_.Owns(*block);
-  if (status.ok()) idle_.Declare(*block);
+  if (status.ok()) idle_.Declare(*block, read_only);
   Expect(was_faulted() ||
              (is_refused ? absl::IsFailedPrecondition(status) : status.ok()),
-         absl::StrCat("MarkIdle: ", status.ToString()));
+         absl::StrCat(read_only ? "MarkReadOnly: " : "MarkIdle: ",
+                      status.ToString()));
 }
 
 void State::MarkActive(const LiveBlock& block) {
@@ -196,8 +199,9 @@ void State::MarkActive(const LiveBlock& block) {
 
 void State::Use(LiveBlock* block, StreamHandle stream, bool write,
                 bool in_scope) {
-  if (idle_.IsIdle(block->content.ptr)) MarkActive(*block);
-  UseActive(block, stream, write, in_scope);
+  const void* const ptr = block->content.ptr;
+  if (write ? idle_.IsDeclared(ptr) : idle_.IsIdle(ptr)) MarkActive(*block);
+  UseActive(block, stream, write, in_scope || idle_.IsReadOnly(ptr));
 }
 
 void State::UseActive(LiveBlock* block, StreamHandle stream, bool write,
@@ -220,15 +224,18 @@ void State::RecordUse(LiveBlock* block, StreamHandle stream, bool write,
                       bool in_scope, uint32_t microseconds) {
   const StreamHandle last = block->stream;
   Expect(work_.Sleep(stream, microseconds));
-  // No pass is about to move it; RecordUse itself makes it active.
-  UseActive(block, stream, write, in_scope);
+  // No pass is about to move it; RecordUse itself makes it active if it is
+  // idle.
+  const bool is_read_only = idle_.IsReadOnly(block->content.ptr);
+  if (is_read_only && write) MarkActive(*block);
+  UseActive(block, stream, write, in_scope || is_read_only);
   const absl::Status status = pool_->RecordUse(block->content.ptr, stream);
   if (!status.ok()) {
     MarkActive(*block);
     return Expect(was_faulted(),
                   absl::StrCat("RecordUse: ", status.ToString()));
   }
-  idle_.Activate(*block);
+  if (!is_read_only) idle_.Activate(*block);
   block->stream = last;
   uses_.Add(block->content.ptr, stream, write);
   ++counts_.uses_recorded;
@@ -250,12 +257,12 @@ void State::CheckRefusedFree(const LiveBlock& block,
 
 void State::Free(LiveBlock* block, StreamHandle stream) {
   const void* const ptr = block->content.ptr;
-  if (uses_.Find(ptr) == nullptr && !idle_.IsIdle(ptr)) {
+  if (uses_.Find(ptr) == nullptr && !idle_.IsDeclared(ptr)) {
     // Late writes: whoever got the memory before they are done would see them.
     Use(block, stream, /*write=*/true, /*in_scope=*/false);
   } else {
     // Recorded uses would see those of whoever got the memory before they are
-    // done. What is idle is freed as it is.
+    // done. What is declared is freed as it is.
     Expect(work_.Order(block->stream, stream));
     block->stream = stream;
   }
@@ -363,7 +370,8 @@ void State::Count(const PoolStats& stats) {
   ++counts_.operations;
   counts_.moves_told = hooks_.moves_told();
   counts_.vetoes = hooks_.vetoes();
-  counts_.idle_marks = idle_.declared();
+  counts_.idle_marks = idle_.declarations();
+  counts_.gated_idle_passes = idle_.gated_passes();
   counts_.idle_passes = idle_.passes();
   counts_.idle_moves = idle_.moves();
   counts_.idle_rescued = idle_.rescued();

@@ -91,16 +91,17 @@ class State {
   // Takes over what Allocate returned, and fills it on the stream.
   void Adopt(void* ptr, uint64_t bytes, const AllocateOptions& options);
   // Queues a check of the block on `stream`, and with `write` another content;
-  // orders it after the block's last use. An idle block is active first.
+  // orders it after the block's last use. An idle block is active first, and
+  // one that is read-only if it is written.
   // `in_scope`: within a LaunchScope, which some settings ask for always.
   void Use(LiveBlock* block, StreamHandle stream, bool write, bool in_scope);
   // The same behind `microseconds` of other work, but what follows is not
   // ordered behind it, not even the free: the pool is told instead.
   void RecordUse(LiveBlock* block, StreamHandle stream, bool write,
                  bool in_scope, uint32_t microseconds);
-  // Declares it idle once its last use is done, which `stream` is ordered
-  // behind.
-  void MarkIdle(LiveBlock* block, StreamHandle stream);
+  // Declares it idle, or read-only, once its last use is done, which `stream`
+  // is ordered behind.
+  void Declare(LiveBlock* block, StreamHandle stream, bool read_only);
   void MarkActive(const LiveBlock& block);
   // Frees it, unless it is pinned: then the pool must refuse. Whoever used it
   // on other streams has been ordered before, or recorded.

@@ -28,6 +28,7 @@ void StepCounts::Add(const StepCounts& other) {
   meddled_passes += other.meddled_passes;
   idle_marks += other.idle_marks;
   idle_passes += other.idle_passes;
+  gated_idle_passes += other.gated_idle_passes;
   idle_moves += other.idle_moves;
   idle_rescued += other.idle_rescued;
   faults += other.faults;

@@ -33,7 +33,8 @@ struct StepCounts {
   uint64_t vetoes = 0;
   uint64_t meddled_passes = 0;  // operations in which hooks changed something
   uint64_t idle_marks = 0;
-  uint64_t idle_passes = 0;  // that moved something idle, and nothing else
+  uint64_t idle_passes = 0;  // that moved something declared, and nothing else
+  uint64_t gated_idle_passes = 0;  // of these, such as closed the gate
   uint64_t idle_moves = 0;
   uint64_t idle_rescued = 0;    // blocks in use again while they were to move
   uint64_t faults = 0;          // operations in which a call was made to fail

@@ -1,15 +1,18 @@
 // Copyright 2026 The firn Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Level 2: blocks that are declared idle move while work on all others goes
-// on.
+// Level 2: blocks that are declared idle or read-only are copied while work on
+// all others, and reads of the latter, go on.
 //
-// An idle block is marked, so that whatever becomes of it does so behind the
-// lock. A virtual granule is idle when all that is live on it is. While a pass
-// copies, it has let go of the lock, and holds the granules concerned: nothing
-// new comes to them. What is freed or in use again by the time it has the lock
-// back is found by looking once more, and the remap follows under the same
-// hold of the lock: whoever marks a block active waits for that at most.
+// A declared block is marked, so that whatever becomes of it does so behind the
+// lock. A virtual granule keeps to a declaration when all that is live on it
+// does. While a pass copies, it has let go of the lock, and holds the granules
+// concerned: nothing new comes to them. What is freed or may have been written
+// by the time it has the lock back is found by looking once more, and the remap
+// follows under the same hold of the lock: whoever marks a block active waits
+// for that at most. Where something is only read-only, the gate is closed
+// between the copy and that look: nobody reads through an address while it is
+// remapped.
 
 #include <utility>
 
@@ -17,7 +20,8 @@
 
 namespace firn {
 
-absl::Status Pool::Impl::MarkIdle(const void* ptr, StreamHandle stream) {
+absl::Status Pool::Impl::Declare(const void* ptr, StreamHandle stream,
+                                 Declaration what) {
   MutexLock lock(&mutex_);
   const absl::StatusOr<BlockStart> start = FindBlock(ptr);
   if (!start.ok()) return start.status();
@@ -32,7 +36,7 @@ absl::Status Pool::Impl::MarkIdle(const void* ptr, StreamHandle stream) {
     for (const StreamToken& use : uses->second) AddUse(use, &work);
     AddUse(*token, &work);
   }
-  idle_.Add(key, RequestedBytes(*start), std::move(work));
+  declared_.Add(key, RequestedBytes(*start), what, std::move(work));
   return absl::OkStatus();
 }
 
@@ -40,7 +44,7 @@ absl::Status Pool::Impl::MarkActive(const void* ptr) {
   MutexLock lock(&mutex_);
   const absl::StatusOr<BlockStart> start = FindBlock(ptr);
   if (!start.ok()) return start.status();
-  idle_.Remove(UseKey(*start));
+  declared_.Remove(UseKey(*start));
   return absl::OkStatus();
 }
 
