@@ -18,15 +18,12 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "firn/core/callback_registration.h"
 
 namespace firn {
-
-class MoveHookList;
-class Pool;
 
 struct MovingBlock {
   void* ptr = nullptr;
@@ -68,29 +65,7 @@ struct MoveHook {
 };
 
 // Keeps a hook registered: it is called for passes that begin from now on.
-// Move-only; may outlive its pool. Thread safety: as of a pointer.
-class MoveHookRegistration {
- public:
-  // Of no hook.
-  MoveHookRegistration() = default;
-  MoveHookRegistration(MoveHookRegistration&& other) noexcept;
-  MoveHookRegistration& operator=(MoveHookRegistration&& other) noexcept;
-  ~MoveHookRegistration() { Release(); }
-  MoveHookRegistration(const MoveHookRegistration&) = delete;
-  MoveHookRegistration& operator=(const MoveHookRegistration&) = delete;
-
-  // From its return on the hook is not called, not even the after_move of a
-  // move that has begun: waits for a call that is in progress, unless it is
-  // that call which releases.
-  void Release();
-
- private:
-  friend class Pool;
-  MoveHookRegistration(std::shared_ptr<MoveHookList> hooks, uint64_t id);
-
-  std::shared_ptr<MoveHookList> hooks_;  // null: of no hook
-  uint64_t id_ = 0;
-};
+using MoveHookRegistration = CallbackRegistration;
 
 }  // namespace firn
 
