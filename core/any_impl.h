@@ -20,6 +20,7 @@
 #include "firn/core/domain.h"
 #include "firn/core/exported_block.h"
 #include "firn/core/graph_pool_id.h"
+#include "firn/core/ladder.h"
 #include "firn/core/move_hooks.h"
 #include "firn/core/pin.h"
 #include "firn/core/pool.h"
@@ -71,6 +72,11 @@ class Pool::AnyImpl {
   virtual PoolUsage GetUsage() = 0;
   virtual absl::StatusOr<uint64_t> Generation(const void* ptr) const = 0;
   virtual absl::Status CheckInvariants() = 0;
+  // But for kCallbacks.
+  virtual LadderStats GetLadderStats() const = 0;
+  // Whether callbacks of the user may be called for an allocation for `stream`
+  // that fails on this thread.
+  virtual bool MayCallBack(StreamHandle stream) const = 0;
   virtual LaunchGate* launch_gate() = 0;
 
  protected:

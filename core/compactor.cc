@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "firn/compaction/free_space.h"
 
 namespace firn {
 namespace {
@@ -112,10 +113,14 @@ uint32_t Compactor::FillSnapshot(bool quiet_only, Snapshot* snapshot) const {
   return pinned_granules;
 }
 
-LowerBounds Compactor::ComputeBounds() {
+LiveFigures Compactor::ComputeFigures() {
   // Not the one of a pass, which may be waiting for its hooks.
   FillSnapshot(/*quiet_only=*/false, &bounds_snapshot_);
-  return ComputeLowerBounds(bounds_snapshot_);
+  LiveFigures figures;
+  figures.bounds = ComputeLowerBounds(bounds_snapshot_);
+  figures.largest_hole_quanta =
+      FindFreeSpace(bounds_snapshot_, /*free_granules=*/0).LargestHoleQuanta();
+  return figures;
 }
 
 absl::Status Compactor::UnmapSpares() {

@@ -26,6 +26,12 @@
 
 namespace firn {
 
+// Of what is live at a time.
+struct LiveFigures {
+  LowerBounds bounds;
+  uint32_t largest_hole_quanta = 0;  // within the partly filled granules
+};
+
 // Thread safety: none; guarded by its owner.
 class Compactor {
  public:
@@ -57,8 +63,7 @@ class Compactor {
   // lock of the pool's books.
   void PlanAhead(const CompactOptions& options);
 
-  // Least number of granules for what is live now.
-  LowerBounds ComputeBounds();
+  LiveFigures ComputeFigures();
 
  private:
   // What is to be moved, and the state that it was found for.

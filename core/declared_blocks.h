@@ -54,8 +54,12 @@ class DeclaredBlocks {
   uint64_t declarations() const { return declarations_; }
 
   bool empty() const { return blocks_.empty(); }
-  uint64_t count(Declaration what) const { return totals_[IndexOf(what)].count; }
-  uint64_t bytes(Declaration what) const { return totals_[IndexOf(what)].bytes; }
+  uint64_t count(Declaration what) const {
+    return totals_[IndexOf(what)].count;
+  }
+  uint64_t bytes(Declaration what) const {
+    return totals_[IndexOf(what)].bytes;
+  }
 
  private:
   struct Block {

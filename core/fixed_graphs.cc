@@ -40,6 +40,12 @@ absl::StatusOr<bool> Pool::FixedImpl::IsInCapture(StreamHandle stream) const {
   return streams_.IsCapturing(stream);
 }
 
+bool Pool::FixedImpl::MayCallBack(StreamHandle stream) const {
+  MutexLock lock(&mutex_);
+  const absl::StatusOr<bool> in_capture = IsInCapture(stream);
+  return !gate_.ThisThreadIsInside() && in_capture.ok() && !*in_capture;
+}
+
 bool Pool::FixedImpl::MayNoteWait(StreamHandle stream) const {
   if (streams_.are_many()) return true;  // for nothing
   const absl::StatusOr<bool> in_capture = IsInCapture(stream);

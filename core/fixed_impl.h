@@ -90,6 +90,9 @@ class Pool::FixedImpl final : public Pool::AnyImpl {
   absl::StatusOr<uint64_t> Generation(const void* ptr) const override
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status CheckInvariants() override ABSL_LOCKS_EXCLUDED(mutex_);
+  // It has no rungs but pending frees, which it does not count.
+  LadderStats GetLadderStats() const override { return LadderStats(); }
+  bool MayCallBack(StreamHandle stream) const override;
   LaunchGate* launch_gate() override { return &gate_; }
 
  private:

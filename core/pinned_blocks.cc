@@ -4,7 +4,9 @@
 #include "firn/core/pinned_blocks.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "absl/container/btree_set.h"
 #include "absl/strings/str_cat.h"
 
 namespace firn {
@@ -57,6 +59,37 @@ std::string PinnedBlocks::ReasonsOf(uint64_t key) const {
       break;
     }
     absl::StrAppend(&text, i > 0 ? ", " : "", "\"", reasons[i], "\"");
+  }
+  return text;
+}
+
+std::string PinnedBlocks::Describe() const {
+  std::vector<std::pair<uint64_t, std::string>> counts;
+  {
+    MutexLock lock(&mutex_);
+    absl::btree_map<std::string, uint64_t> blocks_for;
+    for (const auto& [key, entry] : entries_) {
+      absl::btree_set<absl::string_view> reasons;
+      for (const auto& [id, reason] : entry.reasons) reasons.insert(reason);
+      for (const absl::string_view reason : reasons) {
+        ++blocks_for[std::string(reason)];
+      }
+    }
+    for (const auto& [reason, blocks] : blocks_for) {
+      counts.emplace_back(blocks, reason);
+    }
+  }
+  std::stable_sort(
+      counts.begin(), counts.end(),
+      [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::string text;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (i == kReasonsNamed) {
+      absl::StrAppend(&text, " and ", counts.size() - i, " reasons more");
+      break;
+    }
+    absl::StrAppend(&text, i > 0 ? ", " : "", counts[i].first, " blocks: \"",
+                    counts[i].second, "\"");
   }
   return text;
 }

@@ -46,6 +46,8 @@ class PinnedBlocks {
   // The reasons of a block's pins, each once, for a message; empty if it has
   // none.
   std::string ReasonsOf(uint64_t key) const;
+  // How many blocks are pinned for what reason, most first, for a message.
+  std::string Describe() const;
   // What may not move: ascending, each once.
   std::vector<VgIndex> PinnedVgs() const;
 

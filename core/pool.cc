@@ -9,19 +9,41 @@
 
 #include "absl/strings/str_cat.h"
 #include "firn/core/any_impl.h"
+#include "firn/core/reclaimers.h"
 
 namespace firn {
 
 Pool::Pool(std::unique_ptr<AnyImpl> impl, bool moving,
            std::string moving_reason)
-    : impl_(std::move(impl)),
+    : reclaimers_(std::make_shared<Reclaimers>()),
+      impl_(std::move(impl)),
       moving_(moving),
       moving_reason_(std::move(moving_reason)) {}
 Pool::~Pool() = default;
 
 absl::StatusOr<void*> Pool::Allocate(uint64_t bytes,
                                      const AllocateOptions& options) {
-  return impl_->Allocate(bytes, options);
+  absl::StatusOr<void*> block = impl_->Allocate(bytes, options);
+  if (block.ok() || reclaimers_->empty() ||
+      !absl::IsResourceExhausted(block.status()) ||
+      reclaimers_->ThisThreadIsInside() ||
+      !impl_->MayCallBack(options.stream)) {
+    return block;
+  }
+  return AskCallbacks(bytes, options);
+}
+
+absl::StatusOr<void*> Pool::AskCallbacks(uint64_t bytes,
+                                         const AllocateOptions& options) {
+  ReclaimRequest request;
+  request.bytes = bytes;
+  request.alignment_bytes = options.alignment_bytes;
+  request.stream = options.stream;
+  request.domain = options.domain;
+  request.tag = options.tag;
+  return reclaimers_->Rescue(
+      request, [&] { return impl_->Allocate(bytes, options); },
+      [this] { return impl_->GetUsage().live_bytes; });
 }
 
 absl::Status Pool::Free(void* ptr, StreamHandle stream) {
@@ -78,6 +100,16 @@ std::vector<DomainStats> Pool::GetDomainStats() const {
 
 absl::StatusOr<Tag> Pool::RegisterTag(absl::string_view name) {
   return impl_->RegisterTag(name);
+}
+
+absl::StatusOr<ReclaimRegistration> Pool::AddReclaimCallback(
+    ReclaimCallback callback) {
+  if (!callback) {
+    return absl::InvalidArgumentError(
+        "callback: empty; give something to call");
+  }
+  return ReclaimRegistration(reclaimers_,
+                             reclaimers_->Add(std::move(callback)));
 }
 
 absl::StatusOr<CompactionReport> Pool::Compact(CompactOptions options) {
@@ -164,5 +196,11 @@ absl::StatusOr<uint64_t> Pool::Generation(const void* ptr) const {
 LaunchGate* Pool::launch_gate() { return impl_->launch_gate(); }
 
 absl::Status Pool::CheckInvariants() const { return impl_->CheckInvariants(); }
+
+LadderStats Pool::GetLadderStats() const {
+  LadderStats stats = impl_->GetLadderStats();
+  stats[static_cast<size_t>(Rung::kCallbacks)] = reclaimers_->stats();
+  return stats;
+}
 
 }  // namespace firn

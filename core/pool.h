@@ -46,16 +46,19 @@
 #include "firn/core/domain.h"
 #include "firn/core/exported_block.h"
 #include "firn/core/graph_pool_id.h"
+#include "firn/core/ladder.h"
 #include "firn/core/move_hooks.h"
 #include "firn/core/pin.h"
 #include "firn/core/pool_options.h"
 #include "firn/core/pool_stats.h"
+#include "firn/core/reclaim_callback.h"
 #include "firn/core/tags.h"
 #include "firn/vmm/driver_types.h"
 
 namespace firn {
 
 class LaunchGate;
+class Reclaimers;
 
 // Thread safety: all methods may be called from any thread. Small blocks are
 // allocated and freed in a cache of the calling thread where that has some; all
@@ -79,7 +82,8 @@ class Pool {
 
   // `bytes` of device memory, from 1 byte up to the capacity. Contents are
   // undefined. InvalidArgument: 0 bytes or a bad alignment; ResourceExhausted:
-  // no room, with the figures that show it. A failed call changes nothing,
+  // no room, with the figures that show it, what each rung of the ladder
+  // (core/ladder.h) gave, and what would help. A failed call changes nothing,
   // but that memory which was to be zeroed, and could not be, may stay with the
   // pool: mapped, and idle.
   // Inside a LaunchScope of the calling thread it neither moves anything nor
@@ -156,6 +160,12 @@ class Pool {
   // Has `hook` called before and after blocks move, until the registration is
   // given up (core/move_hooks.h). InvalidArgument: it has nothing to call.
   absl::StatusOr<MoveHookRegistration> AddMoveHook(MoveHook hook);
+
+  // Has `callback` asked to free memory before an allocation fails, until the
+  // registration is given up (core/reclaim_callback.h). InvalidArgument: it is
+  // empty.
+  absl::StatusOr<ReclaimRegistration> AddReclaimCallback(
+      ReclaimCallback callback);
 
   // Moves live memory together so that whole granules become free; see
   // CompactionLevel for what must be known of work in flight. On failure every
@@ -253,6 +263,11 @@ class Pool {
   // threads allocate and free, what passes meanwhile may be counted in part.
   std::vector<TagStats> GetTagStats() const;
 
+  // What the rungs of the ladder (core/ladder.h) have been worth. A request
+  // that fails again at once, as nothing has happened since it failed before,
+  // climbs none. A pool that never moves anything counts callbacks alone.
+  LadderStats GetLadderStats() const;
+
   // The figures of GetStats that may be asked for after every call.
   PoolUsage GetUsage() const;
 
@@ -277,6 +292,11 @@ class Pool {
   class FixedImpl;
   Pool(std::unique_ptr<AnyImpl> impl, bool moving, std::string moving_reason);
 
+  absl::StatusOr<void*> AskCallbacks(uint64_t bytes,
+                                     const AllocateOptions& options);
+
+  // Shared with the registrations.
+  const std::shared_ptr<Reclaimers> reclaimers_;
   const std::unique_ptr<AnyImpl> impl_;
   const bool moving_;
   const std::string moving_reason_;

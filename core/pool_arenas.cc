@@ -106,12 +106,21 @@ uint32_t Pool::Impl::MappedGranules() const {
   return mapped;
 }
 
-uint32_t Pool::Impl::ComputeBound() const {
-  uint32_t bound = 0;
+LiveBound Pool::Impl::ComputeBound() const {
+  LiveBound bound;
   for (const auto& arena : arenas_) {
-    bound += arena->may_move()
-                 ? static_cast<uint32_t>(arena->compactor.ComputeBounds().max())
-                 : arena->books.used_granules();
+    if (!arena->may_move()) {
+      bound.granules += arena->books.used_granules();
+      bound.granules_unpinned += arena->books.used_granules();
+      continue;
+    }
+    const LiveFigures figures = arena->compactor.ComputeFigures();
+    LowerBounds unpinned = figures.bounds;
+    unpinned.by_pins = 0;
+    bound.granules += figures.bounds.max();
+    bound.granules_unpinned += unpinned.max();
+    bound.largest_hole_quanta =
+        std::max(bound.largest_hole_quanta, figures.largest_hole_quanta);
   }
   return bound;
 }

@@ -15,8 +15,8 @@ namespace firn {
 
 // --- Without the lock ---
 
-Pool::Impl::CacheKey Pool::Impl::KeyOf(uint64_t bytes,
-                                       const AllocateOptions& options) const {
+CacheKey Pool::Impl::KeyOf(uint64_t bytes,
+                           const AllocateOptions& options) const {
   CacheKey key;
   key.size_class = size_classes_.count();
   const uint64_t quanta = BytesToQuanta(bytes);

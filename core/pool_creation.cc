@@ -20,6 +20,17 @@
 #include "firn/vmm/driver_status.h"
 
 namespace firn {
+
+struct Pool::Impl::Parts {
+  std::string driver_reason;
+  std::string never_moves;
+  std::vector<Driver*> devices;
+  std::unique_ptr<AddressSpace> address_space;
+  GranuleStoreOptions store;
+  MappingTableOptions mappings;
+  std::unique_ptr<StreamTracker> tracker;
+};
+
 namespace {
 
 // How long a pool that goes waits for what was launched in scopes.

@@ -1,8 +1,7 @@
 // Copyright 2026 The firn Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a pool says about itself: statistics, the report of an allocation that
-// failed, and the check of its invariants.
+// What a pool says about itself: statistics, and the check of its invariants.
 
 #include <algorithm>
 #include <string>
@@ -11,78 +10,6 @@
 #include "firn/core/pool_impl.h"
 
 namespace firn {
-
-absl::Status Pool::Impl::OutOfMemory(const Request& request,
-                                     const absl::Status& last_failure) {
-  // Once in as many calls as there are granules to look at, more or less.
-  constexpr uint64_t kGranulesPerCall = 16;
-  const uint64_t calls = stats_.allocations + Frees() + pins_->additions();
-  const uint64_t calls_since = calls - bound_calls_;
-  if (bound_calls_ == ~uint64_t{0} ||
-      calls_since > UsedGranules() / kGranulesPerCall) {
-    bound_granules_ = ComputeBound();
-    bound_calls_ = calls;
-  }
-  const uint64_t used = GranulesToBytes(UsedGranules());
-  const uint64_t bound = std::min(GranulesToBytes(bound_granules_), used);
-  std::string moving = "allowed to move";
-  if (!options_.move_on_failure) {
-    moving = absl::StrCat(
-        "not allowed to move (",
-        never_moves_.empty() ? "move_on_failure" : never_moves_, ")");
-  }
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "cannot allocate ", request.bytes, " bytes: ", last_failure.message(),
-      ". capacity ", GranulesToBytes(store_.most_budget_granules()),
-      DescribeLimits(request), ", held ",
-      GranulesToBytes(store_.held_granules()), ", live ", LiveBytes(),
-      ", used ", used, ", free ",
-      GranulesToBytes(arenas_[request.arena]->backing.available_granules()),
-      ", pending frees ", free_queue_.pending_bytes(),
-      ", least for what is live ", bound,
-      calls == bound_calls_
-          ? ""
-          : absl::StrCat(" (", calls - bound_calls_, " calls ago)"),
-      pins_->empty() ? ""
-                     : absl::StrCat(", pinned ", PinnedGranules(), " granules"),
-      ". Live memory was ", moving, "; compaction could free at most ",
-      used - bound, " bytes more."));
-}
-
-FailedRequest Pool::Impl::AsFailed(const Request& request, Reach reach) {
-  FailedRequest failed;
-  failed.bytes = request.bytes;
-  failed.alignment_quanta = request.alignment_quanta;
-  failed.arena = request.arena;
-  failed.reach = static_cast<uint32_t>(reach);
-  return failed;
-}
-
-const absl::Status* Pool::Impl::SameFailure(const Request& request,
-                                            Reach reach) const {
-  if (!free_queue_.empty() || !unreleased_.empty() ||
-      graph_pools_.has_retired())
-    return nullptr;
-  return failures_.Find(
-      AsFailed(request, reach), [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-        return FailureMemory::Events{Frees(), stats_.compaction_passes};
-      });
-}
-
-void Pool::Impl::RememberFailure(const Request& request, Reach reach,
-                                 const absl::Status& failure) {
-  // Where it is not a limit of ours that is met, the driver may have more to
-  // give next time; and where nothing could be waited for, others may do so.
-  const bool is_limited = (options_.shared_budget == nullptr &&
-                           store_.held_granules() >= limit_.hard) ||
-                          arenas_[request.arena]->backing.quota_left() == 0;
-  if (!absl::IsResourceExhausted(failure) || reach == Reach::kNoWaiting ||
-      !is_limited || zeroing_failed_) {
-    return;
-  }
-  failures_.Add(AsFailed(request, reach), {Frees(), stats_.compaction_passes},
-                failure);
-}
 
 PoolStats Pool::Impl::GetStats() {
   MutexLock lock(&mutex_);
@@ -241,6 +168,11 @@ absl::Status Pool::Impl::CheckInvariants() {
                                             UsedGranules(), " granules used"));
   }
   return absl::OkStatus();
+}
+
+LadderStats Pool::Impl::GetLadderStats() const {
+  MutexLock lock(&mutex_);
+  return ladder_;
 }
 
 }  // namespace firn

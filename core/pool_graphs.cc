@@ -85,6 +85,17 @@ bool Pool::Impl::MayNoteWait(StreamHandle stream) const {
   return capturing.ok() && !*capturing;
 }
 
+bool Pool::Impl::MayCallBack(StreamHandle stream) const {
+  if (gate_.ThisThreadIsInside() || hooks_->ThisThreadIsInside() ||
+      has_open_graph_pool_.load(std::memory_order_relaxed)) {
+    return false;
+  }
+  // The default stream captures nothing.
+  if (stream == nullptr) return true;
+  const absl::StatusOr<bool> capturing = streams_.IsCapturing(stream);
+  return capturing.ok() && !*capturing;
+}
+
 absl::Status Pool::Impl::ExplainCapture(const absl::Status& failure) const {
   if (!absl::IsResourceExhausted(failure)) return failure;
   return absl::ResourceExhaustedError(absl::StrCat(

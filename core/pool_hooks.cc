@@ -230,12 +230,11 @@ class Pool::Impl::HookCaller final : public MoveObserver {
   bool has_scopes() const { return impl_->gate_.was_used(); }
   bool AreIdle(const std::vector<MovingSource>& sources) {
     impl_->mutex_.AssertHeld();
-    const DeclaredBlocks& declared = impl_->declared_;
-    if (declared.count(Declaration::kReadOnly) == 0) return true;
+    if (impl_->declared_.count(Declaration::kReadOnly) == 0) return true;
     for (const MovingSource& source : sources) {
       for (const VgIndex vg : source.vgs) {
         if (!impl_->VgKeepsTo(Declaration::kIdle, vg,
-                              declared.declarations())) {
+                              impl_->declared_.declarations())) {
           return false;
         }
       }

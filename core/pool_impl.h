@@ -31,6 +31,7 @@
 #include "firn/core/failure_memory.h"
 #include "firn/core/free_queue.h"
 #include "firn/core/graph_pools.h"
+#include "firn/core/ladder_climb.h"
 #include "firn/core/move_batch.h"
 #include "firn/core/move_hook_list.h"
 #include "firn/core/pinned_blocks.h"
@@ -105,6 +106,8 @@ class Pool::Impl final : public Pool::AnyImpl {
   absl::StatusOr<uint64_t> Generation(const void* ptr) const override
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status CheckInvariants() override ABSL_LOCKS_EXCLUDED(mutex_);
+  LadderStats GetLadderStats() const override ABSL_LOCKS_EXCLUDED(mutex_);
+  bool MayCallBack(StreamHandle stream) const override;
   LaunchGate* launch_gate() override { return &gate_; }
 
  private:
@@ -116,28 +119,8 @@ class Pool::Impl final : public Pool::AnyImpl {
     BlockStart start;
     MovingBlock block;
   };
-  // Where a small block may be cached.
-  struct CacheKey {
-    uint64_t stream_id = 0;  // 0: nowhere
-    uint32_t size_class = 0;
-  };
-  // How far an allocation may go.
-  enum class Reach {
-    kNoWaiting,    // inside a scope of its own thread, or a capture
-    kFreeMemory,   // live memory stays where it is
-    kUntilMoving,  // likewise, and gives up where that would be moved
-    kLiveMemory,   // with the gate closed
-  };
   // What a pool is made of, in the order in which it is made.
-  struct Parts {
-    std::string driver_reason;
-    std::string never_moves;
-    std::vector<Driver*> devices;
-    std::unique_ptr<AddressSpace> address_space;
-    GranuleStoreOptions store;
-    MappingTableOptions mappings;
-    std::unique_ptr<StreamTracker> tracker;
-  };
+  struct Parts;
 
   Impl(PoolOptions options, Parts parts);
   absl::Status CreateRelocator();
@@ -181,8 +164,7 @@ class Pool::Impl final : public Pool::AnyImpl {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint32_t UsedGranules() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint32_t MappedGranules() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Least number of granules for what is live now.
-  uint32_t ComputeBound() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  LiveBound ComputeBound() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A pass over all arenas, or those of the request's domain, that of the
   // request first.
   absl::Status RunCompactors(const CompactOptions& options,
@@ -306,9 +288,22 @@ class Pool::Impl final : public Pool::AnyImpl {
   // An attempt and, after it has failed, the ladder.
   absl::StatusOr<BlockStart> Place(const Request& request, Reach reach)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The rungs after a failed attempt, cheapest first.
+  // The rungs after a failed attempt, cheapest first (core/pool_ladder.cc).
   absl::StatusOr<BlockStart> ClimbLadder(const Request& request, Reach reach,
                                          absl::Status failure)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<RungOutcome> TryRung(Rung rung, const Request& request,
+                                      Reach reach)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<RungOutcome> TryPendingFrees(Reach reach)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<RungOutcome> TryMerging(const Request& request, Reach reach)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<RungOutcome> TryHole(const Request& request, Reach reach)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Empty: live memory may be moved for an allocation of this reach.
+  absl::string_view WhyNotMoved(Reach reach) const;
+  uint32_t FreeGranulesFor(const Request& request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Unmaps what holds nothing live, where there are granules enough for the
   // request, for their addresses and mappings. Whether anything went.
@@ -349,9 +344,13 @@ class Pool::Impl final : public Pool::AnyImpl {
   absl::Status MakeHole(const Request& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status OutOfMemory(const Request& request,
-                           const absl::Status& last_failure)
+                           const absl::Status& last_failure,
+                           const LadderClimb& climb)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  static FailedRequest AsFailed(const Request& request, Reach reach);
+  void RefreshBound() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // For reports of failures: begins with a space.
+  std::string WhatWouldHelp(const Request& request) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Why the same request failed before, if nothing has happened since that
   // could let it succeed.
   const absl::Status* SameFailure(const Request& request, Reach reach) const
@@ -566,10 +565,8 @@ class Pool::Impl final : public Pool::AnyImpl {
   // Of the batch that is under way; those that are freed meanwhile leave.
   absl::flat_hash_set<uint64_t> announced_ ABSL_GUARDED_BY(mutex_);
   FailureMemory failures_ ABSL_GUARDED_BY(mutex_);
-  // The least number of granules for what was live so many calls ago: a walk
-  // over all granules, which not every failure pays for.
-  uint32_t bound_granules_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t bound_calls_ ABSL_GUARDED_BY(mutex_) = ~uint64_t{0};
+  LiveBound bound_ ABSL_GUARDED_BY(mutex_);
+  LadderStats ladder_ ABSL_GUARDED_BY(mutex_);
   // Memory was released that only its stream's order protects: work in flight
   // may still touch it.
   bool has_unconfirmed_frees_ ABSL_GUARDED_BY(mutex_) = false;

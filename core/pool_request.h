@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "firn/core/arena.h"
+#include "firn/core/failure_memory.h"
 #include "firn/core/graph_pools.h"
 #include "firn/core/pool_options.h"
 #include "firn/core/tags.h"
@@ -33,6 +34,29 @@ inline ArenaKey ArenaKeyOf(const AllocateOptions& options) {
   key.memory_class = options.memory_class;
   key.lifetime = options.lifetime;
   return key;
+}
+
+// Where a small block may be cached.
+struct CacheKey {
+  uint64_t stream_id = 0;  // 0: nowhere
+  uint32_t size_class = 0;
+};
+
+// How far an allocation may go.
+enum class Reach {
+  kNoWaiting,    // inside a scope of its own thread, or a capture
+  kFreeMemory,   // live memory stays where it is
+  kUntilMoving,  // likewise, and gives up where that would be moved
+  kLiveMemory,   // with the gate closed
+};
+
+inline FailedRequest AsFailed(const PoolRequest& request, Reach reach) {
+  FailedRequest failed;
+  failed.bytes = request.bytes;
+  failed.alignment_quanta = request.alignment_quanta;
+  failed.arena = request.arena;
+  failed.reach = static_cast<uint32_t>(reach);
+  return failed;
 }
 
 }  // namespace firn
