@@ -8,8 +8,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -17,6 +19,7 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "firn/core/domain.h"
 #include "firn/core/launch_scope.h"
 #include "firn/core/pool.h"
 #include "gmock/gmock.h"
@@ -255,6 +258,73 @@ TEST_P(LadderTest, OtherLifetimes) {
   FIRN_ASSERT_OK(pool().Free(blocks.back()));
   blocks.pop_back();
   ExpectRescuedBy(Rung::kOtherLifetimes, 4 * kKiB);
+}
+
+TEST_P(LadderTest, EveryCallOfAClimbMayFail) {
+  // What leads to the request, and the request: each is saved by one rung.
+  struct Scene {
+    const char* name;
+    bool moves;
+    std::function<std::vector<FilledBlock>()> arrange;
+    uint64_t bytes;
+  };
+  AllocateOptions in_domain;
+  std::optional<Domain> domain;
+  const Scene scenes[] = {
+      {"parked_blocks", false,
+       [&] {
+         FreeAll(FillPool(4 * kKiB));
+         return std::vector<FilledBlock>();
+       },
+       kCapacityBytes},
+      // Another domain's memory is zeroed.
+      {"other_arenas", false,
+       [&] {
+         DomainOptions options;
+         options.name = "other";
+         absl::StatusOr<Domain> created = pool().CreateDomain(options);
+         FIRN_EXPECT_OK(created.status());
+         if (created.ok()) domain.emplace(*std::move(created));
+         in_domain.domain = domain->id();
+         FreeAll(FillPool(4 * kKiB, in_domain));
+         return std::vector<FilledBlock>();
+       },
+       2 * kGranuleBytes},
+      {"merging", true,
+       [&] { return FragmentPool(&pool(), 4 * kKiB, /*keep=*/8); },
+       kCapacityBytes / 2},
+      {"scattered_holes", false, [&] { return KeepMost(); }, 8 * kKiB},
+      {"opened_hole", true, [&] { return KeepMost(); }, 16 * kKiB},
+  };
+  for (const Scene& scene : scenes) {
+    uint64_t n = 0;
+    for (;; ++n) {
+      SCOPED_TRACE(absl::StrCat(scene.name, ", call ", n));
+      domain.reset();
+      MakePool(scene.moves);
+      const std::vector<FilledBlock> kept = scene.arrange();
+      FaultingDriver& faults = on_cpu_->faults();
+      faults.Reset();
+      faults.FailNth(n, DriverResult::kUnknown);
+      const absl::StatusOr<void*> block = pool().Allocate(scene.bytes);
+      const bool reached = faults.failures() > 0;
+      faults.Reset();
+      EXPECT_TRUE(block.ok() || reached) << block.status();
+      EXPECT_EQ(CountDamaged(kept), 0u);
+      FIRN_EXPECT_OK(pool().CheckInvariants());
+      if (block.ok()) {
+        Fill({*block, scene.bytes, 99});
+        FIRN_EXPECT_OK(pool().Free(*block));
+      }
+      const absl::StatusOr<void*> again = pool().Allocate(scene.bytes);
+      FIRN_EXPECT_OK(again.status());
+      EXPECT_EQ(CountDamaged(kept), 0u);
+      if (HasFailure()) return;
+      if (!reached) break;
+    }
+    // Holes take no call of the driver.
+    EXPECT_TRUE(n > 1 || scene.bytes < kGranuleBytes) << scene.name;
+  }
 }
 
 TEST_P(LadderTest, AFailureTellsWhoHasPinnedWhatAndWhatWouldHelp) {
