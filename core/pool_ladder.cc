@@ -137,7 +137,10 @@ absl::string_view Pool::Impl::WhyNotMoved(Reach reach) const {
   if (reach == Reach::kNoWaiting) {
     return "not inside a LaunchScope, or in a capture";
   }
-  return reach == Reach::kLiveMemory ? "" : "not inside a move hook";
+  return reach == Reach::kLiveMemory
+             ? ""
+             : "nothing was freed since a pass recovered nothing, or it is "
+               "inside a move hook";
 }
 
 absl::StatusOr<RungOutcome> Pool::Impl::TryMerging(const Request& request,

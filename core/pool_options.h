@@ -66,7 +66,7 @@ struct PoolOptions {
   // Address space reserved, as a multiple of the capacity: room for windows
   // and for large blocks whose holes are refilled elsewhere. At least 2, at
   // most 1024.
-  uint32_t address_space_factor = 16;
+  uint32_t address_space_factor = 32;
 
   // Whether an allocation that would fail may move live memory (level 0 of the
   // contract): only set it where every allocating thread can promise that no
