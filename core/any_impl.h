@@ -19,6 +19,7 @@
 #include "firn/core/declared_blocks.h"
 #include "firn/core/domain.h"
 #include "firn/core/exported_block.h"
+#include "firn/core/fragmentation_stats.h"
 #include "firn/core/graph_pool_id.h"
 #include "firn/core/ladder.h"
 #include "firn/core/move_hooks.h"
@@ -70,6 +71,8 @@ class Pool::AnyImpl {
   // May tidy up first.
   virtual PoolStats GetStats() = 0;
   virtual PoolUsage GetUsage() = 0;
+  // May tidy up as well.
+  virtual FragmentationStats GetFragmentation() = 0;
   virtual absl::StatusOr<uint64_t> Generation(const void* ptr) const = 0;
   virtual absl::Status CheckInvariants() = 0;
   // But for kCallbacks.

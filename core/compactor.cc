@@ -113,6 +113,12 @@ uint32_t Compactor::FillSnapshot(bool quiet_only, Snapshot* snapshot) const {
   return pinned_granules;
 }
 
+Snapshot Compactor::TakeSnapshotNow() const {
+  Snapshot snapshot;
+  FillSnapshot(/*quiet_only=*/false, &snapshot);
+  return snapshot;
+}
+
 LiveFigures Compactor::ComputeFigures() {
   // Not the one of a pass, which may be waiting for its hooks.
   FillSnapshot(/*quiet_only=*/false, &bounds_snapshot_);

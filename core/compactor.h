@@ -63,6 +63,8 @@ class Compactor {
   // lock of the pool's books.
   void PlanAhead(const CompactOptions& options);
 
+  // What is live now. Of no pass that may be waiting for its hooks.
+  Snapshot TakeSnapshotNow() const;
   LiveFigures ComputeFigures();
 
  private:

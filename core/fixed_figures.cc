@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "firn/core/fixed_impl.h"
+#include "firn/core/fragmentation_census.h"
 
 namespace firn {
 
@@ -50,6 +51,21 @@ PoolUsage Pool::FixedImpl::GetUsage() {
   usage.used_bytes = heap_.used_bytes();
   usage.held_bytes = heap_.held_bytes();
   return usage;
+}
+
+FragmentationStats Pool::FixedImpl::GetFragmentation() {
+  MutexLock lock(&mutex_);
+  FragmentationCensus census;
+  heap_.ForEachBlock([&](BlockNumber block, uint64_t requested_bytes,
+                         uint64_t extent_bytes) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    census.AddBlock(pending_.contains(block) ? 0 : requested_bytes,
+                    extent_bytes);
+  });
+  heap_.ForEachHole([&](uint64_t bytes) { census.AddFreePieces(bytes, 1); });
+  census.AddUsed(heap_.used_bytes());
+  FragmentationStats stats = census.ToStats();
+  stats.empty_bytes = heap_.held_bytes() - heap_.used_bytes();
+  return stats;
 }
 
 absl::StatusOr<uint64_t> Pool::FixedImpl::Generation(const void* ptr) const {

@@ -87,6 +87,7 @@ class Pool::FixedImpl final : public Pool::AnyImpl {
       ABSL_LOCKS_EXCLUDED(mutex_);
   PoolStats GetStats() override ABSL_LOCKS_EXCLUDED(mutex_);
   PoolUsage GetUsage() override ABSL_LOCKS_EXCLUDED(mutex_);
+  FragmentationStats GetFragmentation() override ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<uint64_t> Generation(const void* ptr) const override
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status CheckInvariants() override ABSL_LOCKS_EXCLUDED(mutex_);

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "absl/strings/string_view.h"
 
@@ -39,6 +40,7 @@ absl::string_view RungName(Rung rung);
 
 // Of one rung, since the pool's creation.
 struct RungStats {
+  std::string name;      // RungName
   uint64_t tried = 0;    // allocations that came to it
   uint64_t changed = 0;  // of these, for which it changed something
   uint64_t rescued = 0;  // of these, which succeeded right after it

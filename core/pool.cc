@@ -189,6 +189,10 @@ std::vector<TagStats> Pool::GetTagStats() const { return impl_->GetTagStats(); }
 
 PoolUsage Pool::GetUsage() const { return impl_->GetUsage(); }
 
+FragmentationStats Pool::GetFragmentation() const {
+  return impl_->GetFragmentation();
+}
+
 absl::StatusOr<uint64_t> Pool::Generation(const void* ptr) const {
   return impl_->Generation(ptr);
 }
@@ -200,6 +204,9 @@ absl::Status Pool::CheckInvariants() const { return impl_->CheckInvariants(); }
 LadderStats Pool::GetLadderStats() const {
   LadderStats stats = impl_->GetLadderStats();
   stats[static_cast<size_t>(Rung::kCallbacks)] = reclaimers_->stats();
+  for (size_t i = 0; i < kRungCount; ++i) {
+    stats[i].name = std::string(RungName(static_cast<Rung>(i)));
+  }
   return stats;
 }
 

@@ -46,6 +46,12 @@ constexpr StatsField<Stats> Count(absl::string_view name,
   return Row(StatKind::kGauge, StatUnit::kCount, name, member, help);
 }
 
+template <typename Stats, typename Value>
+constexpr StatsField<Stats> Ratio(absl::string_view name, Value Stats::*member,
+                                  absl::string_view help) {
+  return Row(StatKind::kGauge, StatUnit::kNone, name, member, help);
+}
+
 template <typename Stats>
 constexpr StatsField<Stats> BytesSoFar(absl::string_view name,
                                        uint64_t Stats::*member,
@@ -208,6 +214,93 @@ constexpr StatsField<DomainStats> kDomainStatsFields[] = {
                "Granules filled with zeros before they served the domain"),
 };
 
+constexpr StatsField<FragmentationStats> kFragmentationStatsFields[] = {
+    Count("live_blocks", &FragmentationStats::live_blocks,
+          "Allocations not freed"),
+    Bytes("requested_bytes", &FragmentationStats::requested_bytes,
+          "Requested bytes of live blocks"),
+    Bytes("allocated_bytes", &FragmentationStats::allocated_bytes,
+          "What live blocks take up"),
+    Bytes("kept_bytes", &FragmentationStats::kept_bytes,
+          "What freed blocks take up that keep their place"),
+    Bytes("free_bytes", &FragmentationStats::free_bytes,
+          "Free beside blocks, in used granules"),
+    Bytes("lost_bytes", &FragmentationStats::lost_bytes,
+          "Beside blocks, in used granules, for nobody"),
+    Bytes("used_bytes", &FragmentationStats::used_bytes,
+          "Granules with at least one byte of a block"),
+    Bytes("waste_bytes", &FragmentationStats::waste_bytes,
+          "Used less requested bytes"),
+    Ratio("utilization", &FragmentationStats::utilization,
+          "Requested by used bytes"),
+    Ratio("internal_fragmentation", &FragmentationStats::internal_fragmentation,
+          "Share of what live blocks take up that was not asked for"),
+    Count("free_pieces", &FragmentationStats::free_pieces,
+          "Longest runs of free bytes in used granules"),
+    Bytes("largest_free_bytes", &FragmentationStats::largest_free_bytes,
+          "The largest of the free pieces"),
+    Ratio("external_fragmentation", &FragmentationStats::external_fragmentation,
+          "Share of the free bytes that is not in the largest piece"),
+    Bytes("empty_bytes", &FragmentationStats::empty_bytes,
+          "Held granules with nothing in them"),
+    Count("used_granules", &FragmentationStats::used_granules,
+          "Granules with at least one byte of a block"),
+    Count("lower_bound_granules", &FragmentationStats::lower_bound_granules,
+          "Granules that no pass can do without"),
+    Count("bound_by_bytes_granules",
+          &FragmentationStats::bound_by_bytes_granules,
+          "Lower bound by what is live"),
+    Count("bound_by_depth_granules",
+          &FragmentationStats::bound_by_depth_granules,
+          "Lower bound by what is live at one offset"),
+    Count("bound_by_large_granules",
+          &FragmentationStats::bound_by_large_granules,
+          "Lower bound by what fills more than half of a granule"),
+    Count("bound_by_pins_granules", &FragmentationStats::bound_by_pins_granules,
+          "Lower bound by what is pinned"),
+    Count("bound_by_packing_granules",
+          &FragmentationStats::bound_by_packing_granules,
+          "Lower bound by packing what is live into bins"),
+    Count("potential_granules", &FragmentationStats::potential_granules,
+          "Granules that passes could empty at most"),
+    Ratio("depth_skew", &FragmentationStats::depth_skew,
+          "What is live at the fullest offset by the average"),
+    Ratio("requests", &FragmentationStats::requests,
+          "Requests of one size, served with what is free"),
+    Ratio("live_sizes", &FragmentationStats::live_sizes,
+          "Live blocks by what was asked for, up to a power of two"),
+    Ratio("free_sizes", &FragmentationStats::free_sizes,
+          "Free pieces of used granules, up to a power of two"),
+};
+
+constexpr StatsField<RungStats> kRungStatsFields[] = {
+    Name("name", &RungStats::name, "The rung"),
+    CountSoFar("tried", &RungStats::tried, "Allocations that came to the rung"),
+    CountSoFar("changed", &RungStats::changed,
+               "Allocations for which the rung changed something"),
+    CountSoFar("rescued", &RungStats::rescued,
+               "Allocations that succeeded right after the rung"),
+    BytesSoFar("recovered_bytes", &RungStats::recovered_bytes,
+               "What became free for them on the rung, in granules"),
+};
+
+constexpr StatsField<RequestFit> kRequestFitFields[] = {
+    Name("request_bytes", &RequestFit::request_bytes, "The size"),
+    Ratio("unusable_share", &RequestFit::unusable_share,
+          "share of what is free in pieces that are too small"),
+    Ratio("extfrag_share", &RequestFit::extfrag_share,
+          "share of what is free left over once as many as fit were served"),
+    Ratio("fragmentation_index", &RequestFit::fragmentation_index,
+          "why none would be served, 0 for a lack of memory, 1 for "
+          "fragmentation"),
+};
+
+constexpr StatsField<SizeBucket> kSizeBucketFields[] = {
+    Name("up_to_bytes", &SizeBucket::up_to_bytes, "The largest size"),
+    Count("pieces", &SizeBucket::pieces, "how many"),
+    Bytes("sum_bytes", &SizeBucket::sum_bytes, "bytes in all of them"),
+};
+
 constexpr StatsField<MemoryLimit> kMemoryLimitFields[] = {
     Bytes("hard_bytes", &MemoryLimit::hard_bytes,
           "hard, never passed by what is taken later; 0: no such limit"),
@@ -228,6 +321,21 @@ absl::Span<const StatsField<TagStats>> TagStatsFields() {
 
 absl::Span<const StatsField<DomainStats>> DomainStatsFields() {
   return kDomainStatsFields;
+}
+
+absl::Span<const StatsField<FragmentationStats>> FragmentationStatsFields() {
+  return kFragmentationStatsFields;
+}
+
+absl::Span<const StatsField<RungStats>> RungStatsFields() {
+  return kRungStatsFields;
+}
+absl::Span<const StatsField<RequestFit>> RequestFitFields() {
+  return kRequestFitFields;
+}
+
+absl::Span<const StatsField<SizeBucket>> SizeBucketFields() {
+  return kSizeBucketFields;
 }
 
 absl::Span<const StatsField<MemoryLimit>> MemoryLimitFields() {

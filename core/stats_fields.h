@@ -13,10 +13,13 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "firn/core/domain.h"
+#include "firn/core/fragmentation_stats.h"
+#include "firn/core/ladder.h"
 #include "firn/core/memory_limit.h"
 #include "firn/core/pool_stats.h"
 #include "firn/core/tags.h"
@@ -37,7 +40,9 @@ struct StatsField {
   absl::string_view name;  // the member's
   std::variant<uint64_t Stats::*, std::optional<uint64_t> Stats::*,
                bool Stats::*, std::string Stats::*, MemoryLimit Stats::*,
-               Tag Stats::*, DomainId Stats::*>
+               Tag Stats::*, DomainId Stats::*, double Stats::*,
+               std::optional<double> Stats::*, std::vector<RequestFit> Stats::*,
+               std::vector<SizeBucket> Stats::*>
       member;
   StatKind kind = StatKind::kGauge;
   StatUnit unit = StatUnit::kNone;
@@ -48,8 +53,12 @@ struct StatsField {
 absl::Span<const StatsField<PoolStats>> PoolStatsFields();
 absl::Span<const StatsField<TagStats>> TagStatsFields();
 absl::Span<const StatsField<DomainStats>> DomainStatsFields();
-// Of a member that is a MemoryLimit.
+absl::Span<const StatsField<RungStats>> RungStatsFields();
+absl::Span<const StatsField<FragmentationStats>> FragmentationStatsFields();
+// Of members that are structs, or vectors of them.
 absl::Span<const StatsField<MemoryLimit>> MemoryLimitFields();
+absl::Span<const StatsField<RequestFit>> RequestFitFields();
+absl::Span<const StatsField<SizeBucket>> SizeBucketFields();
 
 }  // namespace firn
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -20,13 +21,20 @@ namespace {
 template <typename Stats>
 std::string ToMembers(absl::Span<const StatsField<Stats>> fields,
                       const Stats& stats);
+template <typename Stats>
+std::string ToArray(absl::Span<const StatsField<Stats>> fields,
+                    absl::Span<const Stats> all);
 
 std::string ToValue(uint64_t value) { return absl::StrCat(value); }
 std::string ToValue(bool value) { return value ? "true" : "false"; }
 std::string ToValue(Tag tag) { return ToValue(static_cast<uint64_t>(tag)); }
 std::string ToValue(DomainId id) { return ToValue(static_cast<uint64_t>(id)); }
 
-std::string ToValue(const std::optional<uint64_t>& value) {
+// Six digits; always finite.
+std::string ToValue(double value) { return absl::StrCat(value); }
+
+template <typename Number>
+std::string ToValue(const std::optional<Number>& value) {
   return value.has_value() ? ToValue(*value) : "null";
 }
 
@@ -36,6 +44,14 @@ std::string ToValue(const std::string& text) {
 
 std::string ToValue(const MemoryLimit& limit) {
   return absl::StrCat("{", ToMembers(MemoryLimitFields(), limit), "}");
+}
+
+std::string ToValue(const std::vector<RequestFit>& fits) {
+  return ToArray(RequestFitFields(), absl::MakeConstSpan(fits));
+}
+
+std::string ToValue(const std::vector<SizeBucket>& buckets) {
+  return ToArray(SizeBucketFields(), absl::MakeConstSpan(buckets));
 }
 
 // "key":value,... without the braces.
@@ -68,11 +84,21 @@ std::string ToArray(absl::Span<const StatsField<Stats>> fields,
 }  // namespace
 
 std::string StatsToJson(const PoolStats& stats, absl::Span<const TagStats> tags,
-                        absl::Span<const DomainStats> domains) {
-  return absl::StrCat("{", ToMembers(PoolStatsFields(), stats),
-                      ",\"tags\":", ToArray(TagStatsFields(), tags),
-                      ",\"domains\":", ToArray(DomainStatsFields(), domains),
-                      "}");
+                        absl::Span<const DomainStats> domains,
+                        const FragmentationStats* fragmentation,
+                        absl::Span<const RungStats> ladder) {
+  std::string text =
+      absl::StrCat("{", ToMembers(PoolStatsFields(), stats),
+                   ",\"tags\":", ToArray(TagStatsFields(), tags),
+                   ",\"domains\":", ToArray(DomainStatsFields(), domains));
+  if (fragmentation != nullptr) {
+    absl::StrAppend(&text, ",\"fragmentation\":{",
+                    ToMembers(FragmentationStatsFields(), *fragmentation), "}");
+  }
+  if (!ladder.empty()) {
+    absl::StrAppend(&text, ",\"ladder\":", ToArray(RungStatsFields(), ladder));
+  }
+  return text + "}";
 }
 
 }  // namespace firn

@@ -83,15 +83,24 @@ void AppendHead(absl::string_view metric, absl::string_view help,
 }
 
 // The sample's value; none of what is not known, or is no number.
-std::optional<uint64_t> ToNumber(uint64_t value) { return value; }
-std::optional<uint64_t> ToNumber(bool value) { return value ? 1 : 0; }
-std::optional<uint64_t> ToNumber(const std::optional<uint64_t>& value) {
-  return value;
+std::optional<std::string> ToSample(uint64_t value) {
+  return absl::StrCat(value);
 }
-std::optional<uint64_t> ToNumber(const std::string&) { return std::nullopt; }
-std::optional<uint64_t> ToNumber(const MemoryLimit&) { return std::nullopt; }
-std::optional<uint64_t> ToNumber(Tag) { return std::nullopt; }
-std::optional<uint64_t> ToNumber(DomainId) { return std::nullopt; }
+std::optional<std::string> ToSample(bool value) { return value ? "1" : "0"; }
+// Six digits.
+std::optional<std::string> ToSample(double value) {
+  return absl::StrCat(value);
+}
+template <typename Number>
+std::optional<std::string> ToSample(const std::optional<Number>& value) {
+  if (!value.has_value()) return std::nullopt;
+  return ToSample(*value);
+}
+// What is not one number.
+template <typename Value>
+std::optional<std::string> ToSample(const Value&) {
+  return std::nullopt;
+}
 
 template <typename Stats>
 void AppendFamily(const FamilyPrefix& prefix, const StatsField<Stats>& field,
@@ -99,8 +108,8 @@ void AppendFamily(const FamilyPrefix& prefix, const StatsField<Stats>& field,
   const std::string metric = ToMetricName(prefix.metric, field);
   std::string samples;
   for (const Reporter<Stats>& reporter : reporters) {
-    const std::optional<uint64_t> value = std::visit(
-        [&](auto member) { return ToNumber(reporter.stats->*member); },
+    const std::optional<std::string> value = std::visit(
+        [&](auto member) { return ToSample(reporter.stats->*member); },
         field.member);
     if (!value.has_value()) continue;
     absl::StrAppend(&samples, metric, "{", reporter.labels, "} ", *value, "\n");
@@ -111,6 +120,63 @@ void AppendFamily(const FamilyPrefix& prefix, const StatsField<Stats>& field,
   absl::StrAppend(text, samples);
 }
 
+// What the reporters' members hold, each with the labels that tell it from
+// others.
+template <typename Stats>
+Reporters<MemoryLimit> PartsOf(const Reporters<Stats>& reporters,
+                               MemoryLimit Stats::*member) {
+  Reporters<MemoryLimit> parts;
+  for (const Reporter<Stats>& reporter : reporters) {
+    parts.push_back({reporter.labels, &(reporter.stats->*member)});
+  }
+  return parts;
+}
+
+absl::Span<const StatsField<MemoryLimit>> FieldsOf(const MemoryLimit*) {
+  return MemoryLimitFields();
+}
+absl::Span<const StatsField<RequestFit>> FieldsOf(const RequestFit*) {
+  return RequestFitFields();
+}
+absl::Span<const StatsField<SizeBucket>> FieldsOf(const SizeBucket*) {
+  return SizeBucketFields();
+}
+
+// By the first of their fields, which is their name.
+template <typename Stats, typename Part>
+Reporters<Part> PartsOf(const Reporters<Stats>& reporters,
+                        std::vector<Part> Stats::*member) {
+  const StatsField<Part>& name = FieldsOf(static_cast<const Part*>(nullptr))[0];
+  Reporters<Part> parts;
+  for (const Reporter<Stats>& reporter : reporters) {
+    for (const Part& part : reporter.stats->*member) {
+      const uint64_t value = part.*std::get<uint64_t Part::*>(name.member);
+      parts.push_back({absl::StrCat(reporter.labels, ",",
+                                    ToLabel(name.name, absl::StrCat(value))),
+                       &part});
+    }
+  }
+  return parts;
+}
+
+template <typename Stats>
+void AppendFamilies(const FamilyPrefix& prefix,
+                    absl::Span<const StatsField<Stats>> fields,
+                    const Reporters<Stats>& reporters, std::string* text);
+
+// The families of a field, if it has any of its own.
+template <typename Stats, typename Member>
+bool AppendPart(const FamilyPrefix& prefix, const StatsField<Stats>& field,
+                const Reporters<Stats>& reporters, std::string* text) {
+  const auto* const member = std::get_if<Member Stats::*>(&field.member);
+  if (member == nullptr) return false;
+  const auto parts = PartsOf(reporters, *member);
+  AppendFamilies({absl::StrCat(prefix.metric, field.name, "_"),
+                  absl::StrCat(prefix.help, field.help, ": ")},
+                 FieldsOf(decltype(parts.front().stats){}), parts, text);
+  return true;
+}
+
 template <typename Stats>
 void AppendFamilies(const FamilyPrefix& prefix,
                     absl::Span<const StatsField<Stats>> fields,
@@ -119,18 +185,14 @@ void AppendFamilies(const FamilyPrefix& prefix,
     if (field.kind != StatKind::kGauge && field.kind != StatKind::kCounter) {
       continue;
     }
-    const auto* const limit = std::get_if<MemoryLimit Stats::*>(&field.member);
-    if (limit == nullptr) {
-      AppendFamily(prefix, field, reporters, text);
+    if (AppendPart<Stats, MemoryLimit>(prefix, field, reporters, text) ||
+        AppendPart<Stats, std::vector<RequestFit>>(prefix, field, reporters,
+                                                   text) ||
+        AppendPart<Stats, std::vector<SizeBucket>>(prefix, field, reporters,
+                                                   text)) {
       continue;
     }
-    Reporters<MemoryLimit> limits;
-    for (const Reporter<Stats>& reporter : reporters) {
-      limits.push_back({reporter.labels, &(reporter.stats->**limit)});
-    }
-    AppendFamilies({absl::StrCat(prefix.metric, field.name, "_"),
-                    absl::StrCat(prefix.help, field.help, ": ")},
-                   MemoryLimitFields(), limits, text);
+    AppendFamily(prefix, field, reporters, text);
   }
 }
 
@@ -167,12 +229,18 @@ std::string StatsToPrometheus(absl::Span<const NamedPoolStats> pools) {
   Reporters<PoolStats> pool_reporters;
   Reporters<TagStats> tag_reporters;
   Reporters<DomainStats> domain_reporters;
+  Reporters<RungStats> rung_reporters;
+  Reporters<FragmentationStats> fragmentation_reporters;
   DistinctLabels pool_labels("pool");
   for (const NamedPoolStats& pool : pools) {
     const std::string label = pool_labels.Take(pool.pool_name);
     pool_reporters.push_back({label, pool.stats});
     AddReporters(label, "tag", pool.tags, &tag_reporters);
     AddReporters(label, "domain", pool.domains, &domain_reporters);
+    AddReporters(label, "rung", pool.ladder, &rung_reporters);
+    if (pool.fragmentation != nullptr) {
+      fragmentation_reporters.push_back({label, pool.fragmentation});
+    }
   }
   std::string text;
   AppendInfo(pool_reporters, &text);
@@ -180,14 +248,21 @@ std::string StatsToPrometheus(absl::Span<const NamedPoolStats> pools) {
   AppendFamilies({"firn_tag_", ""}, TagStatsFields(), tag_reporters, &text);
   AppendFamilies({"firn_domain_", ""}, DomainStatsFields(), domain_reporters,
                  &text);
+  AppendFamilies({"firn_ladder_", ""}, RungStatsFields(), rung_reporters,
+                 &text);
+  AppendFamilies({"firn_fragmentation_", ""}, FragmentationStatsFields(),
+                 fragmentation_reporters, &text);
   return text;
 }
 
 std::string StatsToPrometheus(const PoolStats& stats,
                               absl::Span<const TagStats> tags,
                               absl::Span<const DomainStats> domains,
-                              absl::string_view pool_name) {
-  const NamedPoolStats pool = {pool_name, &stats, tags, domains};
+                              absl::string_view pool_name,
+                              const FragmentationStats* fragmentation,
+                              absl::Span<const RungStats> ladder) {
+  const NamedPoolStats pool = {pool_name, &stats,        tags,
+                               domains,   fragmentation, ladder};
   return StatsToPrometheus(absl::MakeConstSpan(&pool, 1));
 }
 

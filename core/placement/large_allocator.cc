@@ -410,6 +410,17 @@ uint64_t LargeAllocator::RequestedBytes(BlockStart start) const {
              : 0;
 }
 
+void LargeAllocator::ForEachBlock(
+    absl::FunctionRef<void(uint64_t requested_bytes, uint64_t quanta)> visit)
+    const {
+  for (const Block& block : blocks_) {
+    if (!block.is_used) continue;
+    visit(block.requested_bytes,
+          uint64_t{block.interiors()} * books_->quanta_per_granule() +
+              block.remainder_quanta);
+  }
+}
+
 VgRange LargeAllocator::RangeOf(VgIndex vg) const {
   return blocks_[books_->vg(vg).owner].range;
 }

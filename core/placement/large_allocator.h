@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "firn/core/placement/backing.h"
@@ -62,6 +63,12 @@ class LargeAllocator {
   // for free granules, and before live memory moves. Appends the granules that
   // remainders lay on to `shared`.
   void DissolveParked(std::vector<GranuleId>* shared);
+
+  // Calls `visit` with the requested bytes of each block, 0 unless it is live,
+  // and with what it takes up. Nothing is parked.
+  void ForEachBlock(
+      absl::FunctionRef<void(uint64_t requested_bytes, uint64_t quanta)> visit)
+      const;
 
   // Virtual granules of the block that owns `vg`.
   VgRange RangeOf(VgIndex vg) const;

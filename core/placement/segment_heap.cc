@@ -192,6 +192,24 @@ void SegmentHeap::ForEachSegment(
   for (const auto& [first, segment] : segments_) visit(segment.address);
 }
 
+void SegmentHeap::ForEachBlock(
+    absl::FunctionRef<void(BlockNumber block, uint64_t requested_bytes,
+                           uint64_t extent_bytes)>
+        visit) const {
+  for (const auto& [number, block] : blocks_) {
+    visit(number, block.bytes, QuantaToBytes(block.quanta));
+  }
+}
+
+void SegmentHeap::ForEachHole(
+    absl::FunctionRef<void(uint64_t bytes)> visit) const {
+  for (std::optional<VgRange> range = free_.Shortest(); range.has_value();
+       range = free_.NextByLength(*range)) {
+    if (SegmentOf(range->first.value())->second.blocks == 0) continue;
+    visit(QuantaToBytes(range->count));
+  }
+}
+
 uint64_t SegmentHeap::longest_free_bytes() const {
   const std::optional<VgRange> longest = free_.Longest();
   return longest.has_value() ? QuantaToBytes(longest->count) : 0;

@@ -71,6 +71,15 @@ class SegmentHeap {
   // Calls `visit` with the address of each segment, which may be gone then.
   void ForEachSegment(absl::FunctionRef<void(DevicePtr address)> visit) const;
 
+  // Calls `visit` with each block, and what was asked for and what it takes up.
+  void ForEachBlock(
+      absl::FunctionRef<void(BlockNumber block, uint64_t requested_bytes,
+                             uint64_t extent_bytes)>
+          visit) const;
+  // Calls `visit` with the size of each free range of a segment that has a
+  // block: between blocks, and before and behind them.
+  void ForEachHole(absl::FunctionRef<void(uint64_t bytes)> visit) const;
+
   // Of all blocks, as asked for.
   uint64_t requested_bytes() const { return requested_bytes_; }
   // Of all segments, as the driver gave them; and of those that have a block.

@@ -463,6 +463,20 @@ void WindowAllocator::AppendLiveExtents(
   }
 }
 
+void WindowAllocator::ForEachBlock(
+    absl::FunctionRef<void(const SlotContents&, uint32_t quanta)> visit) const {
+  for (const Window& window : windows_) {
+    if (window.vg.is_none()) continue;
+    for (uint32_t word = 0; word < window.live_slots.size(); ++word) {
+      for (uint64_t bits = window.live_slots[word]; bits != 0;
+           bits &= bits - 1) {
+        const uint32_t bit = static_cast<uint32_t>(absl::countr_zero(bits));
+        visit(ContentsOf(window, word * 64 + bit), window.slot_quanta);
+      }
+    }
+  }
+}
+
 void WindowAllocator::PrepareMove(uint32_t window_index) {
   Window& window = windows_[window_index];
   if (!window.blocked) return;

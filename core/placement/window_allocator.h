@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "firn/core/placement/backing.h"
@@ -88,6 +89,11 @@ class WindowAllocator {
   uint32_t LiveQuanta(uint32_t window) const {
     return windows_[window].live * windows_[window].slot_quanta;
   }
+  // Calls `visit` with the contents of each slot of any window that is not
+  // free, and with what the slot takes up.
+  void ForEachBlock(
+      absl::FunctionRef<void(const SlotContents&, uint32_t quanta)> visit)
+      const;
   // The window's virtual granule is about to get another granule, with other
   // neighbours: what blocked its slots no longer counts.
   void PrepareMove(uint32_t window);

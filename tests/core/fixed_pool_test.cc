@@ -17,6 +17,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/filled_blocks.h"
 #include "tests/support/fixed_pool_on_cpu.h"
+#include "tests/support/fragmentation_identities.h"
 #include "tests/support/pool_on_cpu.h"
 #include "tests/support/status_matchers.h"
 
@@ -26,6 +27,7 @@ namespace {
 using ::firn::testing::CountDamaged;
 using ::firn::testing::Fill;
 using ::firn::testing::FilledBlock;
+using ::firn::testing::FragmentationIdentities;
 using ::firn::testing::FreeBytes;
 using ::firn::testing::IsIntact;
 using ::firn::testing::kKiB;
@@ -149,8 +151,54 @@ TEST(FixedPoolTest, AddressesThatTheDriverDoesNotAlignAreNoHindrance) {
     Fill({ptr, 66 * kMiB, 1});
     FIRN_EXPECT_OK(pool->CheckInvariants());
     EXPECT_LE(pool->GetStats().held_bytes, 200 * kMiB);
+    // What is no whole quantum at either end of a segment.
+    const FragmentationStats figures = pool->GetFragmentation();
+    FIRN_EXPECT_OK(
+        FragmentationIdentities(figures).With(pool->GetStats()).status());
+    EXPECT_EQ(figures.lost_bytes % 512, 0u);
+    EXPECT_GT(figures.lost_bytes, 0u);
   }
   EXPECT_EQ(FreeBytes(*cpu), 256 * kMiB);
+}
+
+TEST(FixedPoolTest, SaysHowFragmentedItsSegmentsAre) {
+  FIRN_ASSERT_OK_AND_ASSIGN(auto on_cpu, MakeFixedPool(128 * kMiB));
+  Pool& pool = on_cpu->pool();
+  std::vector<void*> blocks;
+  for (const uint64_t bytes : {3 * kMiB, kMiB - 100, 2 * kMiB, kMiB}) {
+    FIRN_ASSERT_OK_AND_ASSIGN(void* const ptr, pool.Allocate(bytes));
+    blocks.push_back(ptr);
+  }
+  FIRN_ASSERT_OK(pool.Free(blocks[0]));
+  FIRN_ASSERT_OK(pool.Free(blocks[2]));
+  const FragmentationStats figures = pool.GetFragmentation();
+  FIRN_EXPECT_OK(
+      FragmentationIdentities(figures).With(pool.GetStats()).status());
+  EXPECT_EQ(figures.live_blocks, 2u);
+  EXPECT_EQ(figures.requested_bytes, 2 * kMiB - 100);
+  EXPECT_EQ(figures.allocated_bytes, 2 * kMiB);
+  // Between the blocks, and behind them.
+  EXPECT_EQ(figures.free_pieces, 3u);
+  EXPECT_EQ(figures.largest_free_bytes, figures.free_bytes - 5 * kMiB);
+  EXPECT_EQ(figures.lost_bytes, 0u);
+  // What has no meaning here.
+  EXPECT_EQ(figures.used_granules, 0u);
+  EXPECT_EQ(figures.lower_bound_granules, 0u);
+  EXPECT_EQ(figures.potential_granules, 0u);
+  EXPECT_EQ(figures.depth_skew, 1);
+  EXPECT_THAT(figures.requests, ::testing::IsEmpty());
+
+  FIRN_ASSERT_OK(pool.BeginPool(GraphPoolId{1}));
+  FIRN_ASSERT_OK_AND_ASSIGN(void* const kept, pool.Allocate(1000));
+  FIRN_ASSERT_OK(pool.Free(kept));
+  FIRN_ASSERT_OK(pool.EndPool(GraphPoolId{1}));
+  EXPECT_EQ(pool.GetFragmentation().kept_bytes, kKiB);
+  FIRN_ASSERT_OK(pool.ReleasePool(GraphPoolId{1}));
+  FIRN_ASSERT_OK(pool.Free(blocks[1]));
+  FIRN_ASSERT_OK(pool.Free(blocks[3]));
+  FIRN_ASSERT_OK(pool.Trim(pool.GetStats().held_bytes).status());
+  EXPECT_EQ(pool.GetFragmentation().empty_bytes,
+            pool.GetStats().held_bytes - pool.GetStats().used_bytes);
 }
 
 TEST(FixedPoolTest, FreedBlocksAreReusedWithoutADriverCall) {

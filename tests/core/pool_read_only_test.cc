@@ -145,6 +145,8 @@ TEST_P(PoolReadOnlyTest, OneMoreReaderLeavesItReadOnlyAndAWriterDoesNot) {
   EXPECT_EQ(pool().GetStats().read_only_blocks, 0u);
   EXPECT_EQ(RunPass().moves, 0u);
   MarkAllReadOnly();
+  // What the reader was to be done with, and the token that tells it.
+  ASSERT_EQ(cpu_->CtxSynchronize(), DriverResult::kSuccess);
   EXPECT_GT(RunPass().moves, 0u);
 }
 

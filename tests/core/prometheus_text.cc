@@ -33,6 +33,20 @@ bool IsWholeNumber(absl::string_view text) {
   });
 }
 
+// A whole number, or one like 0.25 or 2.5e-05.
+bool IsNumber(absl::string_view text) {
+  if (IsWholeNumber(text)) return true;
+  const size_t exponent = text.find("e-");
+  if (exponent != absl::string_view::npos) {
+    return IsNumber(text.substr(0, exponent)) &&
+           IsWholeNumber(text.substr(exponent + 2));
+  }
+  const size_t point = text.find('.');
+  return point != absl::string_view::npos &&
+         IsWholeNumber(text.substr(0, point)) &&
+         IsWholeNumber(text.substr(point + 1));
+}
+
 // What stands before `end`, which is taken too; nothing if there is no `end`.
 absl::string_view TakeUntil(char end, absl::string_view* rest) {
   const size_t at = rest->find(end);
@@ -79,7 +93,7 @@ bool ReadSample(absl::string_view line, absl::string_view family,
       return false;
     }
   } while (absl::ConsumePrefix(&line, ","));
-  if (!absl::ConsumePrefix(&line, "} ") || !IsWholeNumber(line)) return false;
+  if (!absl::ConsumePrefix(&line, "} ") || !IsNumber(line)) return false;
   sample->value = std::string(line);
   return true;
 }

@@ -18,7 +18,7 @@ namespace firn::testing {
 
 struct PrometheusSample {
   std::map<std::string, std::string> labels;  // unescaped
-  std::string value;                          // a whole number
+  std::string value;                          // as it stands there
 };
 
 struct PrometheusFamily {

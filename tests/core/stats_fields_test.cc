@@ -99,6 +99,10 @@ TEST(StatsFieldsTest, TablesLeaveOutNoMember) {
   EXPECT_THAT(FaultsOf(TagStatsFields()), IsEmpty());
   EXPECT_THAT(FaultsOf(DomainStatsFields()), IsEmpty());
   EXPECT_THAT(FaultsOf(MemoryLimitFields()), IsEmpty());
+  EXPECT_THAT(FaultsOf(RungStatsFields()), IsEmpty());
+  EXPECT_THAT(FaultsOf(FragmentationStatsFields()), IsEmpty());
+  EXPECT_THAT(FaultsOf(RequestFitFields()), IsEmpty());
+  EXPECT_THAT(FaultsOf(SizeBucketFields()), IsEmpty());
 }
 
 // That the test above can fail, for each field.
@@ -123,6 +127,35 @@ TEST(StatsFieldsTest, WhatIsPrintedForPeopleIsInTheTable) {
     ++lines;
   }
   EXPECT_GT(lines, 40);
+}
+
+// With a value of its own for each member.
+FragmentationStats DistinctFigures() {
+  FragmentationStats figures;
+  uint64_t next = 1000;
+  for (const StatsField<FragmentationStats>& field :
+       FragmentationStatsFields()) {
+    if (const auto* number =
+            std::get_if<uint64_t FragmentationStats::*>(&field.member)) {
+      figures.** number = ++next;
+    } else if (const auto* share =
+                   std::get_if<double FragmentationStats::*>(&field.member)) {
+      figures.** share = static_cast<double>(++next);
+    }
+  }
+  return figures;
+}
+
+TEST(StatsFieldsTest, FragmentationIsPrintedByTheTable) {
+  const std::vector<std::string> lines =
+      absl::StrSplit(DistinctFigures().ToString(), '\n');
+  uint64_t next = 1000;
+  for (const StatsField<FragmentationStats>& field :
+       FragmentationStatsFields()) {
+    if (field.name == "requests") break;
+    EXPECT_THAT(lines, Contains(absl::StrCat(field.name, ": ", ++next)));
+  }
+  EXPECT_EQ(next, 1023u);
 }
 
 // A name next to another one's member would have it printed there.
@@ -158,12 +191,18 @@ TEST(StatsFieldsTest, NamesAndMembersBelongTogether) {
   }
 }
 
-TEST(StatsFieldsTest, UnitsAgreeWithNames) {
-  for (const StatsField<PoolStats>& field : PoolStatsFields()) {
+template <typename Stats>
+void ExpectUnitsAgreeWithNames(absl::Span<const StatsField<Stats>> fields) {
+  for (const StatsField<Stats>& field : fields) {
     const bool is_in_bytes = absl::EndsWith(field.name, "_bytes") ||
                              absl::StartsWith(field.name, "bytes_");
     EXPECT_EQ(field.unit == StatUnit::kBytes, is_in_bytes) << field.name;
   }
+}
+
+TEST(StatsFieldsTest, UnitsAgreeWithNames) {
+  ExpectUnitsAgreeWithNames(PoolStatsFields());
+  ExpectUnitsAgreeWithNames(FragmentationStatsFields());
 }
 
 TEST(StatsFieldsTest, TextsAreFactsAndNothingElseIs) {
@@ -215,10 +254,25 @@ TEST(StatsFieldsTest, PeaksAreNoCounters) {
   }
 }
 
-TEST(StatsFieldsTest, HelpIsASentenceWithoutItsFullStop) {
-  for (const StatsField<PoolStats>& field : PoolStatsFields()) {
+template <typename Stats>
+void ExpectHelp(absl::Span<const StatsField<Stats>> fields) {
+  for (const StatsField<Stats>& field : fields) {
     EXPECT_THAT(field.help, Not(IsEmpty())) << field.name;
     EXPECT_FALSE(absl::EndsWith(field.help, ".")) << field.name;
+  }
+}
+
+TEST(StatsFieldsTest, HelpIsASentenceWithoutItsFullStop) {
+  ExpectHelp(PoolStatsFields());
+  ExpectHelp(FragmentationStatsFields());
+  ExpectHelp(RequestFitFields());
+  ExpectHelp(SizeBucketFields());
+}
+
+TEST(StatsFieldsTest, FragmentationIsAsItIsNow) {
+  for (const StatsField<FragmentationStats>& field :
+       FragmentationStatsFields()) {
+    EXPECT_EQ(field.kind, StatKind::kGauge) << field.name;
   }
 }
 
@@ -229,6 +283,16 @@ TEST(StatsFieldsTest, DocumentationNamesEveryField) {
       absl::StrSplit(text, absl::ByAnyChar(" ,;:.()|`\n"), absl::SkipEmpty());
   for (const StatsField<PoolStats>& field : PoolStatsFields()) {
     if (absl::StartsWith(field.name, "peak_")) continue;  // "peak_..." there
+    EXPECT_TRUE(absl::c_linear_search(words, field.name)) << field.name;
+  }
+  for (const StatsField<FragmentationStats>& field :
+       FragmentationStatsFields()) {
+    EXPECT_TRUE(absl::c_linear_search(words, field.name)) << field.name;
+  }
+  for (const StatsField<RequestFit>& field : RequestFitFields()) {
+    EXPECT_TRUE(absl::c_linear_search(words, field.name)) << field.name;
+  }
+  for (const StatsField<SizeBucket>& field : SizeBucketFields()) {
     EXPECT_TRUE(absl::c_linear_search(words, field.name)) << field.name;
   }
 }

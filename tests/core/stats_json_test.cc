@@ -68,6 +68,50 @@ TEST(StatsJsonTest, TagsAndDomainsAreObjects) {
       "\"allocations\":0,\"failed_allocations\":0,\"zeroed_bytes\":0}]}");
 }
 
+TEST(StatsJsonTest, FragmentationComesLastIfThereIsAny) {
+  FragmentationStats figures;
+  figures.live_blocks = 3;
+  figures.utilization = 0.25;
+  figures.requests.resize(2);
+  figures.requests[0].request_bytes = 512;
+  figures.requests[0].unusable_share = 0.00001234;
+  figures.requests[1].request_bytes = 2048;
+  figures.requests[1].fragmentation_index = 0.5;
+  figures.live_sizes = {{512, 2, 700}, {1024, 1, 1000}};
+  const std::string text = StatsToJson(PoolStats(), {}, {}, &figures);
+  EXPECT_THAT(text, HasSubstr(",\"domains\":[],\"fragmentation\":{"
+                              "\"live_blocks\":3,\"requested_bytes\":0,"));
+  EXPECT_THAT(text, HasSubstr(",\"utilization\":0.25,"));
+  EXPECT_TRUE(absl::EndsWith(
+      text,
+      ",\"depth_skew\":1,\"requests\":["
+      "{\"request_bytes\":512,\"unusable_share\":1.234e-05,"
+      "\"extfrag_share\":0,\"fragmentation_index\":null},"
+      "{\"request_bytes\":2048,\"unusable_share\":0,\"extfrag_share\":0,"
+      "\"fragmentation_index\":0.5}],"
+      "\"live_sizes\":[{\"up_to_bytes\":512,\"pieces\":2,\"sum_bytes\":700},"
+      "{\"up_to_bytes\":1024,\"pieces\":1,\"sum_bytes\":1000}],"
+      "\"free_sizes\":[]}}"))
+      << text;
+  EXPECT_EQ(StatsToJson(PoolStats(), {}, {}, nullptr),
+            StatsToJson(PoolStats(), {}, {}));
+}
+
+TEST(StatsJsonTest, TheLadderIsAnArrayIfItIsGiven) {
+  std::vector<RungStats> ladder(2);
+  ladder[0] = {"pending_frees", 3, 2, 1, 4096};
+  ladder[1].name = "merging";
+  const std::string text = StatsToJson(PoolStats(), {}, {}, nullptr, ladder);
+  EXPECT_TRUE(absl::EndsWith(
+      text,
+      ",\"domains\":[],\"ladder\":["
+      "{\"name\":\"pending_frees\",\"tried\":3,\"changed\":2,\"rescued\":1,"
+      "\"recovered_bytes\":4096},"
+      "{\"name\":\"merging\",\"tried\":0,\"changed\":0,\"rescued\":0,"
+      "\"recovered_bytes\":0}]}"))
+      << text;
+}
+
 TEST(StatsJsonTest, IsOneLine) {
   PoolStats stats;
   stats.device_name = "a\nb";
@@ -78,6 +122,12 @@ TEST(StatsJsonTest, EveryFieldOfTheTableIsThere) {
   const std::string text = StatsToJson(PoolStats(), {}, {});
   for (const StatsField<PoolStats>& field : PoolStatsFields()) {
     EXPECT_THAT(text, HasSubstr(absl::StrCat("\"", field.name, "\":")));
+  }
+  const FragmentationStats figures;
+  const std::string longer = StatsToJson(PoolStats(), {}, {}, &figures);
+  for (const StatsField<FragmentationStats>& field :
+       FragmentationStatsFields()) {
+    EXPECT_THAT(longer, HasSubstr(absl::StrCat("\"", field.name, "\":")));
   }
 }
 

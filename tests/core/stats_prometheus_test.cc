@@ -237,10 +237,72 @@ TEST(StatsPrometheusTest, SeveralPoolsShareTheirFamilies) {
   EXPECT_THAT(families.at("firn_domain_live_bytes").samples, SizeIs(3));
 }
 
+TEST(StatsPrometheusTest, FragmentationIsFamiliesOfItsOwn) {
+  FragmentationStats figures;
+  figures.utilization = 0.25;
+  figures.potential_granules = 3;
+  figures.requests.resize(2);
+  figures.requests[0].request_bytes = 512;
+  figures.requests[1].request_bytes = 2048;
+  figures.requests[1].unusable_share = 0.00001234;
+  figures.requests[1].fragmentation_index = 1;
+  figures.live_sizes = {{512, 2, 700}, {1024, 0, 0}};
+  const PoolStats stats;
+  const std::string text = StatsToPrometheus(stats, {}, {}, "p", &figures);
+  EXPECT_TRUE(absl::StartsWith(text, StatsToPrometheus(stats, {}, {}, "p")));
+  auto families = MustRead(text);
+  const auto samples = [&](const std::string& name) {
+    std::vector<std::string> lines;
+    for (const PrometheusSample& sample : families[name].samples) {
+      std::string line;
+      for (const auto& [label, value] : sample.labels) {
+        absl::StrAppend(&line, label, "=", value, " ");
+      }
+      lines.push_back(line + sample.value);
+    }
+    return lines;
+  };
+  EXPECT_EQ(families["firn_fragmentation_utilization"].type, "gauge");
+  EXPECT_THAT(samples("firn_fragmentation_utilization"),
+              ElementsAre("pool=p 0.25"));
+  EXPECT_THAT(samples("firn_fragmentation_potential_granules"),
+              ElementsAre("pool=p 3"));
+  EXPECT_THAT(samples("firn_fragmentation_requests_unusable_share"),
+              ElementsAre("pool=p request_bytes=512 0",
+                          "pool=p request_bytes=2048 1.234e-05"));
+  // What is not known is no sample.
+  EXPECT_THAT(samples("firn_fragmentation_requests_fragmentation_index"),
+              ElementsAre("pool=p request_bytes=2048 1"));
+  EXPECT_THAT(
+      samples("firn_fragmentation_live_sizes_pieces"),
+      ElementsAre("pool=p up_to_bytes=512 2", "pool=p up_to_bytes=1024 0"));
+  EXPECT_THAT(
+      samples("firn_fragmentation_live_sizes_sum_bytes"),
+      ElementsAre("pool=p up_to_bytes=512 700", "pool=p up_to_bytes=1024 0"));
+  EXPECT_EQ(families.count("firn_fragmentation_free_sizes_pieces"), 0u);
+  EXPECT_EQ(families["firn_fragmentation_live_sizes_pieces"].help,
+            "Live blocks by what was asked for, up to a power of two: how "
+            "many.");
+}
+
+TEST(StatsPrometheusTest, FragmentationOfSeveralPoolsIsToldApart) {
+  const PoolStats stats;
+  FragmentationStats figures;
+  figures.free_pieces = 7;
+  const std::vector<NamedPoolStats> pools = {{"kv", &stats, {}, {}},
+                                             {"kv", &stats, {}, {}, &figures}};
+  auto families = MustRead(StatsToPrometheus(pools));
+  const auto& samples = families["firn_fragmentation_free_pieces"].samples;
+  ASSERT_THAT(samples, SizeIs(1));
+  EXPECT_EQ(samples[0].labels.at("pool"), "kv (2)");
+  EXPECT_EQ(samples[0].value, "7");
+}
+
 TEST(StatsPrometheusTest, WhatNobodyReportsIsNotMentioned) {
   const std::string text = StatsToPrometheus(PoolStats(), {}, {}, "p");
   EXPECT_THAT(text, Not(HasSubstr("firn_tag_")));
   EXPECT_THAT(text, Not(HasSubstr("firn_domain_")));
+  EXPECT_THAT(text, Not(HasSubstr("firn_fragmentation_")));
   EXPECT_EQ(StatsToPrometheus({}), "");
 }
 
@@ -252,8 +314,10 @@ TEST(StatsPrometheusTest, APoolReportsWhatItsStructsSay) {
   options.tag = tag;
   FIRN_ASSERT_OK_AND_ASSIGN(void* const block,
                             pool.Allocate(100 * kKiB, options));
+  EXPECT_FALSE(pool.Allocate(64 * kMiB).ok());
   const auto families = MustRead(StatsToPrometheus(
-      pool.GetStats(), pool.GetTagStats(), pool.GetDomainStats(), "p"));
+      pool.GetStats(), pool.GetTagStats(), pool.GetDomainStats(), "p",
+      /*fragmentation=*/nullptr, pool.GetLadderStats()));
   const auto value = [&](const std::string& family, size_t sample) {
     const auto found = families.find(family);
     if (found == families.end() || found->second.samples.size() <= sample) {
@@ -267,6 +331,9 @@ TEST(StatsPrometheusTest, APoolReportsWhatItsStructsSay) {
   EXPECT_EQ(value("firn_tag_live_bytes", 1), "102400");
   EXPECT_EQ(value("firn_tag_peak_live_bytes", 0), "102400");
   EXPECT_EQ(value("firn_domain_live_bytes", 0), "102400");
+  EXPECT_EQ(value("firn_ladder_tried_total", 0), "1");
+  EXPECT_EQ(value("firn_ladder_recovered_bytes_total", 8), "0");
+  EXPECT_EQ(families.at("firn_ladder_tried_total").samples.size(), kRungCount);
   FIRN_EXPECT_OK(pool.Free(block));
 }
 
@@ -276,14 +343,25 @@ TEST(PrometheusTextTest, WhatBreaksTheFormatIsRefused) {
   FIRN_EXPECT_OK(
       ReadPrometheus(head + "a{x=\"1\"} 1\na{x=\"2\"} 1\n").status());
   for (const std::string& text :
-       {std::string(), head + "a{x=\"1\"} 1", std::string("a{x=\"1\"} 1\n"),
-        std::string("# HELP a A.\na{x=\"1\"} 1\n"), head,
+       {std::string(),
+        head + "a{x=\"1\"} 1",
+        std::string("a{x=\"1\"} 1\n"),
+        std::string("# HELP a A.\na{x=\"1\"} 1\n"),
+        head,
         head + "a{x=\"1\"} 1\n" + head + "a{x=\"2\"} 1\n",
-        head + "a{x=\"1\"} 1\na{x=\"1\"} 2\n", head + "b{x=\"1\"} 1\n",
-        head + "a{x=\"1\"} one\n", head + "a{x=\"1\"}1\n",
-        head + "a{x=\"1\" 1\n", head + "a{x=\"\\x\"} 1\n",
-        head + "a{x=\"1} 1\n", head + "a{1x=\"1\"} 1\n",
-        head + "a{x=\"1\",x=\"2\"} 1\n", head + "a{x=\"1\"} 1\n\n",
+        head + "a{x=\"1\"} 1\na{x=\"1\"} 2\n",
+        head + "b{x=\"1\"} 1\n",
+        head + "a{x=\"1\"} one\n",
+        head + "a{x=\"1\"} 1e5\n",
+        head + "a{x=\"1\"} .5\n",
+        head + "a{x=\"1\"} 1.\n",
+        head + "a{x=\"1\"}1\n",
+        head + "a{x=\"1\" 1\n",
+        head + "a{x=\"\\x\"} 1\n",
+        head + "a{x=\"1} 1\n",
+        head + "a{1x=\"1\"} 1\n",
+        head + "a{x=\"1\",x=\"2\"} 1\n",
+        head + "a{x=\"1\"} 1\n\n",
         std::string("# TYPE a gauge\n# HELP a A.\na{x=\"1\"} 1\n"),
         std::string("# HELP a A.\n# TYPE a number\na{x=\"1\"} 1\n")}) {
     EXPECT_THAT(ReadPrometheus(text).status(),

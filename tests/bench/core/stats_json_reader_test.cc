@@ -70,6 +70,37 @@ TEST(StatsJsonReaderTest, NamesSurviveWhateverIsInThem) {
   }
 }
 
+TEST(StatsJsonReaderTest, FragmentationIsAnObjectOfNumbersAndArrays) {
+  FragmentationStats figures;
+  figures.used_bytes = UINT64_MAX;
+  figures.utilization = 1.0 / 3;
+  figures.requests.resize(2);
+  figures.requests[1].unusable_share = 1e-9;
+  figures.requests[1].fragmentation_index = 1;
+  figures.free_sizes.resize(3);
+  figures.free_sizes[2].sum_bytes = 1024;
+  const nlohmann::ordered_json json =
+      Parse(StatsToJson(PoolStats(), {}, {}, &figures));
+  ASSERT_TRUE(json.is_object());
+  const nlohmann::ordered_json& object = json["fragmentation"];
+  ASSERT_EQ(object.size(), FragmentationStatsFields().size());
+  auto item = object.begin();
+  for (const StatsField<FragmentationStats>& field :
+       FragmentationStatsFields()) {
+    EXPECT_EQ(item.key(), field.name);
+    ++item;
+  }
+  EXPECT_EQ(object["used_bytes"].get<uint64_t>(), UINT64_MAX);
+  EXPECT_NEAR(object["utilization"].get<double>(), 1.0 / 3, 1e-6);
+  ASSERT_EQ(object["requests"].size(), 2u);
+  EXPECT_TRUE(object["requests"][0]["fragmentation_index"].is_null());
+  EXPECT_NEAR(object["requests"][1]["unusable_share"].get<double>(), 1e-9,
+              1e-15);
+  EXPECT_EQ(object["requests"][1]["fragmentation_index"].get<double>(), 1);
+  ASSERT_EQ(object["free_sizes"].size(), 3u);
+  EXPECT_EQ(object["free_sizes"][2]["sum_bytes"], 1024);
+}
+
 TEST(StatsJsonReaderTest, WhatIsNoUtf8IsReplaced) {
   DomainStats domain;
   domain.name = "a\xFF\xC3";

@@ -9,8 +9,10 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <utility>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/status_matchers.h"
 
@@ -143,6 +145,36 @@ TEST(SegmentHeapTest, UsedIsWhatSegmentsWithBlocksHave) {
   heap.Free(*block);
   EXPECT_EQ(heap.used_bytes(), 0u);
   EXPECT_EQ(heap.EmptySegment(), kBase);
+}
+
+TEST(SegmentHeapTest, HolesAreWhatIsFreeBesideBlocks) {
+  SegmentHeap heap;
+  ASSERT_TRUE(heap.AddSegment(kBase, kSegment));
+  ASSERT_TRUE(heap.AddSegment(kBase + kSegment, kSegment));
+  std::vector<uint64_t> holes;
+  const auto look = [&] {
+    holes.clear();
+    heap.ForEachHole([&](uint64_t bytes) { holes.push_back(bytes); });
+    return holes;
+  };
+  EXPECT_THAT(look(), ::testing::IsEmpty());
+  std::vector<SegmentHeap::BlockNumber> blocks;
+  for (const uint64_t quanta : {10u, 1u, 4u, 1u}) {
+    blocks.push_back(*heap.Allocate(QuantaToBytes(quanta) - 1, 1));
+  }
+  heap.Free(blocks[0]);
+  heap.Free(blocks[2]);
+  EXPECT_THAT(look(),
+              ::testing::UnorderedElementsAre(
+                  10 * kQuantumBytes, 4 * kQuantumBytes, 48 * kQuantumBytes));
+  std::map<SegmentHeap::BlockNumber, std::pair<uint64_t, uint64_t>> seen;
+  heap.ForEachBlock(
+      [&](SegmentHeap::BlockNumber block, uint64_t requested, uint64_t extent) {
+        seen[block] = {requested, extent};
+      });
+  EXPECT_THAT(seen, ::testing::ElementsAre(
+                        ::testing::Pair(blocks[1], ::testing::Pair(511, 512)),
+                        ::testing::Pair(blocks[3], ::testing::Pair(511, 512))));
 }
 
 TEST(SegmentHeapTest, RandomWorkKeepsTheBooks) {

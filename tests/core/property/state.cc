@@ -9,6 +9,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "tests/support/fragmentation_identities.h"
 
 namespace firn::testing::property {
 namespace {
@@ -421,6 +422,9 @@ void State::AfterOperation(bool thorough) {
              usage.compaction_passes == stats.compaction_passes &&
              usage.granules_moved == stats.granules_moved,
          "GetUsage and GetStats differ");
+  const FragmentationStats fragmentation = pool_->GetFragmentation();
+  Expect(FragmentationIdentities(fragmentation).With(stats).status());
+  Expect(fragmentation.lost_bytes == 0, "GetFragmentation: something is lost");
   const bool has_moved = stats.granules_moved != granules_moved_;
   granules_moved_ = stats.granules_moved;
   if (has_moved || thorough) {
