@@ -9,6 +9,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "firn/vmm/driver_status.h"
+#include "firn/vmm/trace_range.h"
 
 namespace firn {
 namespace {
@@ -75,6 +76,7 @@ absl::Status Relocator::Prepare(absl::Span<const Relocation> moves) {
 }
 
 absl::Status Relocator::Copy(absl::Span<const Relocation> moves) {
+  const TraceRange range("copy");
   absl::Status status = QueueCopies(moves);
   if (status.ok()) status = ConfirmCopies();
   // Copies already queued may still be writing to the hosts. Nobody may be
@@ -84,6 +86,7 @@ absl::Status Relocator::Copy(absl::Span<const Relocation> moves) {
 }
 
 absl::Status Relocator::Commit(absl::Span<const Relocation> moves) {
+  const TraceRange range("remap");
   const absl::Status status = Remap(moves);
   if (!status.ok()) {
     DropAliases(status);

@@ -35,7 +35,7 @@ enum class Rung : uint8_t {
 };
 inline constexpr size_t kRungCount = 9;
 
-// "parked_blocks" and so on.
+// "parked_blocks" and so on: literals.
 absl::string_view RungName(Rung rung);
 
 // Of one rung, since the pool's creation.

@@ -12,6 +12,7 @@
 #include "absl/time/clock.h"
 #include "firn/vmm/driver_status.h"
 #include "firn/vmm/relaxed_capture.h"
+#include "firn/vmm/trace_range.h"
 
 namespace firn {
 // --- Allocation ---
@@ -220,6 +221,7 @@ absl::StatusOr<CompactionReport> Pool::Impl::Compact(
   }
   const bool in_scopes = options.level == CompactionLevel::kLaunchScopes;
   const bool is_declared = options.level == CompactionLevel::kDeclaredIdle;
+  const TraceRange range(options.dry_run ? "dry run" : "pass");
   MutexLock turn(&turn_mutex_);
   if (Compactor::IsPlannedAhead(options)) {
     const absl::Status planned = PlanAhead(options);
@@ -263,6 +265,7 @@ absl::StatusOr<CompactionReport> Pool::Impl::Compact(
 }
 
 absl::StatusOr<uint64_t> Pool::Impl::Trim(uint64_t keep_bytes) {
+  const TraceRange range("trim");
   const bool is_inside = gate_.ThisThreadIsInside();
   MutexLock lock(&mutex_);
   std::optional<ScopedRelaxedCapture> relaxed;  // in a capture

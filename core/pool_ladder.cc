@@ -13,6 +13,7 @@
 #include "firn/core/ladder_climb.h"
 #include "firn/core/pool_impl.h"
 #include "firn/vmm/relaxed_capture.h"
+#include "firn/vmm/trace_range.h"
 
 namespace firn {
 namespace {
@@ -65,6 +66,7 @@ absl::StatusOr<BlockStart> Pool::Impl::ClimbLadder(const Request& request,
       return failure;
     }
     if (step.after_merging && !has_merged) continue;
+    const TraceRange range(RungName(step.rung).data());
     const uint32_t free_before = FreeGranulesFor(request);
     const absl::StatusOr<RungOutcome> outcome =
         TryRung(step.rung, request, reach);

@@ -9,6 +9,7 @@
 #include "absl/base/attributes.h"
 #include "absl/strings/str_cat.h"
 #include "firn/vmm/thread_ordinal.h"
+#include "firn/vmm/trace_range.h"
 
 namespace firn {
 namespace {
@@ -128,6 +129,7 @@ uint32_t LaunchGate::CountOpenScopes() const {
 }
 
 absl::StatusOr<LaunchGate::Closure> LaunchGate::Close(absl::Duration max_wait) {
+  const TraceRange range("close gate");
   const absl::Time deadline = absl::Now() + max_wait;
   absl::Status status;
   if (ThisThreadIsInside()) {
