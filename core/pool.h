@@ -175,8 +175,9 @@ class Pool {
   // is off (FIRN_MOVING) or cannot be done on this device, and it is no dry
   // run; a graph-private pool is open; inside a LaunchScope of the calling
   // thread, or inside a move hook; or a capture is open, or work is on a stream
-  // that cannot be tracked (kLaunchScopes). DeadlineExceeded: max_wait has
-  // passed; it says what was awaited.
+  // that cannot be tracked (kLaunchScopes, and kDeclaredIdle before it remaps
+  // what is read-only). DeadlineExceeded: max_wait has passed; it says what was
+  // awaited.
   absl::StatusOr<CompactionReport> Compact(CompactOptions options = {});
 
   // For a place that a program comes by again and again while nobody launches,
