@@ -15,6 +15,26 @@
 
 namespace firn {
 
+Pool::AnyImpl::AnyImpl(std::unique_ptr<EventRecorder> recorder)
+    : recorder_(std::move(recorder)) {}
+Pool::AnyImpl::~AnyImpl() = default;
+
+History Pool::AnyImpl::GetHistory() const {
+  return recorder_ != nullptr ? recorder_->Read() : History();
+}
+
+void Pool::AnyImpl::RecordTagged(HistoryKind kind, DevicePtr address,
+                                 uint64_t bytes, StreamHandle stream,
+                                 Tag tag) const {
+  EventRecord record;
+  record.kind = kind;
+  record.tag = tag;
+  record.address = address;
+  record.bytes = bytes;
+  record.stream = stream;
+  recorder_->Record(record);
+}
+
 void Pool::AnyImpl::AddGateStats(const LaunchGate& gate, PoolStats* stats) {
   const LaunchGateStats figures = gate.stats();
   stats->gate_closings = figures.closings;

@@ -18,10 +18,13 @@
 #include "absl/types/span.h"
 #include "firn/core/declared_blocks.h"
 #include "firn/core/domain.h"
+#include "firn/core/event_recorder.h"
 #include "firn/core/exported_block.h"
 #include "firn/core/fragmentation_stats.h"
 #include "firn/core/graph_pool_id.h"
+#include "firn/core/history.h"
 #include "firn/core/ladder.h"
+#include "firn/core/memory_snapshot.h"
 #include "firn/core/move_hooks.h"
 #include "firn/core/pin.h"
 #include "firn/core/pool.h"
@@ -40,7 +43,9 @@ class StreamTracker;
 // Thread safety: all methods may be called from any thread.
 class Pool::AnyImpl {
  public:
-  virtual ~AnyImpl() = default;
+  // The recorder is null where no events are recorded.
+  explicit AnyImpl(std::unique_ptr<EventRecorder> recorder);
+  virtual ~AnyImpl();
 
   virtual absl::StatusOr<void*> Allocate(uint64_t bytes,
                                          const AllocateOptions& options) = 0;
@@ -81,8 +86,33 @@ class Pool::AnyImpl {
   // that fails on this thread.
   virtual bool MayCallBack(StreamHandle stream) const = 0;
   virtual LaunchGate* launch_gate() = 0;
+  History GetHistory() const;
+  // But for its history.
+  virtual MemorySnapshot TakeMemorySnapshot() = 0;
 
  protected:
+  // Tell the recorder; nothing happens where there is none.
+  void RecordAllocation(DevicePtr address, uint64_t bytes, StreamHandle stream,
+                        Tag tag) const {
+    if (recorder_ == nullptr) return;
+    RecordTagged(HistoryKind::kAllocate, address, bytes, stream, tag);
+  }
+  void RecordFailure(uint64_t bytes, StreamHandle stream, Tag tag) const {
+    if (recorder_ == nullptr) return;
+    RecordTagged(HistoryKind::kAllocateFailure, /*address=*/0, bytes, stream,
+                 tag);
+  }
+  void Record(HistoryKind kind, DevicePtr address, uint64_t bytes,
+              StreamHandle stream = nullptr) const {
+    if (recorder_ == nullptr) return;
+    RecordTagged(kind, address, bytes, stream, Tag::kUntagged);
+  }
+  // Has done what recording has put off. Without a lock.
+  void SettleRecords() const {
+    if (recorder_ != nullptr) recorder_->Settle();
+  }
+  EventRecorder* recorder() const { return recorder_.get(); }
+
   // What the gate of the pool's scopes has counted.
   static void AddGateStats(const LaunchGate& gate, PoolStats* stats);
   static absl::StatusOr<MoveHookRegistration> Register(
@@ -108,6 +138,13 @@ class Pool::AnyImpl {
   static absl::Status OpenGraphPool(GraphPoolId id,
                                     absl::Span<const uint64_t> stream_ids,
                                     SeenStreams* seen, GraphPools* pools);
+
+ private:
+  void RecordTagged(HistoryKind kind, DevicePtr address, uint64_t bytes,
+                    StreamHandle stream, Tag tag) const;
+
+  // Null: nothing is recorded. The last to go.
+  const std::unique_ptr<EventRecorder> recorder_;
 };
 
 }  // namespace firn

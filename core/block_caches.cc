@@ -27,8 +27,10 @@ void Add(std::atomic<T>* counter, T value) {
 
 }  // namespace
 
-BlockCaches::BlockCaches(std::vector<uint8_t> heights)
-    : heights_(std::move(heights)), caches_(new Cache[kCaches + 1]) {}
+BlockCaches::BlockCaches(std::vector<uint8_t> heights, EventRecorder* recorder)
+    : heights_(std::move(heights)),
+      recorder_(recorder),
+      caches_(new Cache[kCaches + 1]) {}
 
 BlockCaches::Cache& BlockCaches::MyCache() {
   return caches_[ThisThreadOrdinal() % kCaches];
@@ -105,7 +107,7 @@ DevicePtr BlockCaches::Take(uint64_t stream_id, uint32_t size_class,
 }
 
 bool BlockCaches::Park(uint64_t stream_id, uint32_t size_class,
-                       CachedBlock block, uint32_t epoch) {
+                       CachedBlock block, uint32_t epoch, StreamHandle stream) {
   Cache& cache = MyCache();
   const LightLockHolder lock(&cache.lock);
   StreamStacks* const stacks = FindStacks(&cache, stream_id);
@@ -119,6 +121,15 @@ bool BlockCaches::Park(uint64_t stream_id, uint32_t size_class,
   const std::optional<SlotContents> parked =
       ChangeState(block.cell, BlockState::kLive, BlockState::kParked, epoch);
   if (!parked.has_value()) return false;
+  // Before it can be anybody else's.
+  if (recorder_ != nullptr) {
+    EventRecord record;
+    record.kind = HistoryKind::kFree;
+    record.address = block.address;
+    record.bytes = parked->requested_bytes;
+    record.stream = stream;
+    recorder_->Record(record);
+  }
   stack.blocks[stack.height++] = block;
   ++stacks->blocks;
   Add<uint64_t>(&cache.frees, 1);

@@ -13,6 +13,7 @@
 #include <memory>
 #include <vector>
 
+#include "firn/core/event_recorder.h"
 #include "firn/core/placement/slot_directory.h"
 #include "firn/vmm/driver_types.h"
 #include "firn/vmm/light_lock.h"
@@ -53,8 +54,10 @@ struct CacheTotals {
 class BlockCaches {
  public:
   // `heights`: most blocks of each size class in one stack, at most
-  // kMostHeight.
-  explicit BlockCaches(std::vector<uint8_t> heights);
+  // kMostHeight. `recorder`, which is told of blocks that are parked, may be
+  // null; it must outlive the caches.
+  explicit BlockCaches(std::vector<uint8_t> heights,
+                       EventRecorder* recorder = nullptr);
   BlockCaches(const BlockCaches&) = delete;
   BlockCaches& operator=(const BlockCaches&) = delete;
 
@@ -64,9 +67,9 @@ class BlockCaches {
   DevicePtr Take(uint64_t stream_id, uint32_t size_class,
                  uint64_t requested_bytes);
   // Parks a live block of a window of `epoch`. False, and nothing has changed,
-  // if the stack is full or no such block is live.
+  // if the stack is full or no such block is live. `stream` is for the record.
   bool Park(uint64_t stream_id, uint32_t size_class, CachedBlock block,
-            uint32_t epoch);
+            uint32_t epoch, StreamHandle stream = nullptr);
   // An allocation of this class has missed: more may be parked from now on, if
   // the calling thread's cache serves the stream, or has room for one more.
   // Returns how many blocks should be put in its cache at once.
@@ -164,6 +167,7 @@ class BlockCaches {
   void ForEachUsed(Visit visit) const;
 
   const std::vector<uint8_t> heights_;  // by size class
+  EventRecorder* const recorder_;
   const std::unique_ptr<Cache[]> caches_;
   uint32_t last_rank_ = 0;
   std::atomic<uint64_t> used_{0};  // bit i: caches_[i] has been used

@@ -4,9 +4,13 @@
 // What a pool whose memory never moves says about itself: statistics, the
 // report of an allocation that failed, and the check of its invariants.
 
+#include <algorithm>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "firn/core/fixed_impl.h"
 #include "firn/core/fragmentation_census.h"
+#include "firn/core/memory_segments.h"
 
 namespace firn {
 
@@ -95,6 +99,59 @@ absl::Status Pool::FixedImpl::CheckInvariants() {
         stats_.live_bytes, " live and ", freed_bytes, " pending or kept"));
   }
   return absl::OkStatus();
+}
+
+MemorySnapshot Pool::FixedImpl::TakeMemorySnapshot() {
+  MemorySnapshot snapshot;
+  snapshot.device_ordinal = identity_.device_ordinal;
+  std::vector<SegmentHeap::PlacedBlock> blocks;
+  std::vector<SegmentHeap::PlacedSegment> segments;
+  absl::flat_hash_set<BlockNumber> pending;
+  std::vector<Tag> tags;
+  {
+    // All that takes long is done without the lock.
+    MutexLock lock(&mutex_);
+    blocks = heap_.Blocks();
+    segments = heap_.PlacedSegments();
+    pending = pending_;
+    snapshot.tag_names = tags_.Names();
+    if (!tags_.empty()) {
+      for (const auto& block : blocks)
+        tags.push_back(tags_.TagOf(block.number));
+    }
+  }
+  absl::flat_hash_map<BlockNumber, Tag> tag_of;
+  for (size_t i = 0; i < tags.size(); ++i) tag_of[blocks[i].number] = tags[i];
+  std::sort(blocks.begin(), blocks.end(),
+            [](const auto& a, const auto& b) { return a.number < b.number; });
+  MemorySegmentBuilder builder(&snapshot.segments);
+  auto block = blocks.begin();
+  for (const SegmentHeap::PlacedSegment& segment : segments) {
+    // Segments of the driver's stay apart.
+    builder.Finish();
+    builder.AddRange(segment.address, QuantaToBytes(segment.quanta),
+                     DomainId::kDefault);
+    const uint64_t end = uint64_t{segment.first} + segment.quanta;
+    for (; block != blocks.end() && block->number < end; ++block) {
+      MemoryBlock placed;
+      placed.address =
+          segment.address + QuantaToBytes(block->number - segment.first);
+      placed.bytes = QuantaToBytes(block->quanta);
+      placed.requested_bytes = block->bytes;
+      placed.state = pending.contains(block->number)
+                         ? MemoryBlockState::kPendingFree
+                         : MemoryBlockState::kAllocated;
+      const auto tag = tag_of.find(block->number);
+      if (tag != tag_of.end()) placed.tag = tag->second;
+      builder.AddBlock(placed);
+    }
+  }
+  builder.Finish();
+  std::sort(snapshot.segments.begin(), snapshot.segments.end(),
+            [](const MemorySegment& a, const MemorySegment& b) {
+              return a.address < b.address;
+            });
+  return snapshot;
 }
 
 // --- Limits and domains ---

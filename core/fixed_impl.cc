@@ -54,9 +54,13 @@ absl::StatusOr<std::unique_ptr<Pool::FixedImpl>> Pool::FixedImpl::Create(
       StreamTracker::Create({options.driver.get()}, StreamTrackerOptions());
   if (!tracker.ok()) return tracker.status();
   const MemoryLimit limit = options.limit;
-  auto impl = absl::WrapUnique(
-      new FixedImpl(std::move(options), std::move(driver_reason),
-                    std::move(never_moves), *std::move(tracker)));
+  // Late: it may replace a file.
+  absl::StatusOr<std::unique_ptr<EventRecorder>> recorder =
+      EventRecorder::Create(options);
+  if (!recorder.ok()) return recorder.status();
+  auto impl = absl::WrapUnique(new FixedImpl(
+      std::move(options), std::move(driver_reason), std::move(never_moves),
+      *std::move(tracker), *std::move(recorder)));
   const absl::Status limited = impl->SetLimit(limit);
   if (!limited.ok()) return limited;
   return impl;
@@ -64,8 +68,10 @@ absl::StatusOr<std::unique_ptr<Pool::FixedImpl>> Pool::FixedImpl::Create(
 
 Pool::FixedImpl::FixedImpl(PoolOptions options, std::string driver_reason,
                            std::string never_moves,
-                           std::unique_ptr<StreamTracker> tracker)
-    : options_(std::move(options)),
+                           std::unique_ptr<StreamTracker> tracker,
+                           std::unique_ptr<EventRecorder> recorder)
+    : AnyImpl(std::move(recorder)),
+      options_(std::move(options)),
       driver_reason_(std::move(driver_reason)),
       never_moves_(std::move(never_moves)),
       identity_(options_.driver->identity()),
@@ -76,7 +82,7 @@ Pool::FixedImpl::FixedImpl(PoolOptions options, std::string driver_reason,
       streams_(driver_, tracker_.get(), [this] { return WaitForFreed(); }),
       pins_(std::make_shared<PinnedBlocks>()),
       hooks_(std::make_shared<MoveHookList>()),
-      free_queue_(tracker_.get()),
+      free_queue_(tracker_.get(), this->recorder()),
       ceiling_bytes_(capacity_bytes_) {
   limit_.hard = limit_.soft = capacity_bytes_;
 }
@@ -121,6 +127,7 @@ absl::StatusOr<void*> Pool::FixedImpl::Allocate(
   request.alignment_quanta =
       std::max<uint64_t>(1, options.alignment_bytes / kQuantumBytes);
 
+  SettleRecords();
   const bool is_inside = gate_.ThisThreadIsInside();
   MutexLock lock(&mutex_);
   const absl::Status known = tags_.Check(options.tag);
@@ -140,11 +147,13 @@ absl::StatusOr<void*> Pool::FixedImpl::Allocate(
       if (options.tag != Tag::kUntagged) tags_.Add(*block, options.tag, bytes);
       AddGraphBlock(request, *block);
       NotePeaks();
-      return reinterpret_cast<void*>(
-          static_cast<uintptr_t>(heap_.AddressOf(*block)));
+      const DevicePtr address = heap_.AddressOf(*block);
+      RecordAllocation(address, bytes, options.stream, options.tag);
+      return reinterpret_cast<void*>(static_cast<uintptr_t>(address));
     }
     failure = block.status();
   }
+  RecordFailure(bytes, options.stream, options.tag);
   ++stats_.failed_allocations;
   return in_capture.ok() && *in_capture ? ExplainCapture(failure) : failure;
 }
@@ -244,7 +253,10 @@ absl::StatusOr<DevicePtr> Pool::FixedImpl::AddSegment(uint64_t limit_bytes,
     bytes = std::max(least_bytes, QuantaToBytes(bytes / 2 / kQuantumBytes));
   }
   ++stats_.handles_created;
-  if (heap_.AddSegment(address, bytes)) return address;
+  if (heap_.AddSegment(address, bytes)) {
+    Record(HistoryKind::kMap, address, bytes);
+    return address;
+  }
   ++stats_.handles_released;
   driver_->MemFree(address);
   return absl::ResourceExhaustedError("no numbers are left for a segment");
@@ -260,11 +272,13 @@ absl::Status Pool::FixedImpl::ReleaseSegment(DevicePtr address) {
   if (!idle.ok()) return idle;
   const ScopedRelaxedCapture relaxed(driver_);
   if (!relaxed.status().ok()) return relaxed.status();
+  const uint64_t held_before_bytes = heap_.held_bytes();
   const DriverResult result = driver_->MemFree(address);
   if (result != DriverResult::kSuccess) {
     return ToStatus(result, "cuMemFree", driver_->loss());
   }
   heap_.RemoveSegment(address);
+  Record(HistoryKind::kUnmap, address, held_before_bytes - heap_.held_bytes());
   ceiling_bytes_ =
       std::max(limit_.hard, std::min(ceiling_bytes_, heap_.held_bytes()));
   ++stats_.handles_released;
@@ -303,6 +317,7 @@ absl::StatusOr<Pool::FixedImpl::BlockNumber> Pool::FixedImpl::FindBlock(
 
 absl::Status Pool::FixedImpl::Free(void* ptr, StreamHandle stream) {
   if (ptr == nullptr) return absl::OkStatus();
+  SettleRecords();
   const bool is_inside = gate_.ThisThreadIsInside();
   MutexLock lock(&mutex_);
   may_wait_ = !is_inside && MayNoteWait(stream);
@@ -317,6 +332,11 @@ absl::Status Pool::FixedImpl::Free(void* ptr, StreamHandle stream) {
     ++stats_.refused_frees;
     return status;
   }
+  // What its graph-private pool keeps is recorded as free, too.
+  const bool is_queued =
+      pending_.contains(*block) && !graph_pools_.Owns(*block);
+  Record(is_queued ? HistoryKind::kFreeRequested : HistoryKind::kFree,
+         reinterpret_cast<uintptr_t>(ptr), bytes, stream);
   tags_.Remove(*block, bytes);
   ++stats_.frees;
   --stats_.live_allocations;
@@ -352,6 +372,8 @@ absl::Status Pool::FixedImpl::FreeLocked(BlockNumber block, uint64_t bytes,
   FreedBlock freed;
   freed.start = StartOf(block);
   freed.bytes = bytes;
+  freed.address = heap_.AddressOf(block);
+  freed.stream = stream;
   const auto uses = uses_.find(block);
   status = uses == uses_.end()
                ? free_queue_.Push({freed}, stream)

@@ -95,6 +95,7 @@ class Pool::FixedImpl final : public Pool::AnyImpl {
   LadderStats GetLadderStats() const override { return LadderStats(); }
   bool MayCallBack(StreamHandle stream) const override;
   LaunchGate* launch_gate() override { return &gate_; }
+  MemorySnapshot TakeMemorySnapshot() override ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   using BlockNumber = SegmentHeap::BlockNumber;
@@ -109,7 +110,8 @@ class Pool::FixedImpl final : public Pool::AnyImpl {
   };
 
   FixedImpl(PoolOptions options, std::string driver_reason,
-            std::string never_moves, std::unique_ptr<StreamTracker> tracker);
+            std::string never_moves, std::unique_ptr<StreamTracker> tracker,
+            std::unique_ptr<EventRecorder> recorder);
 
   absl::StatusOr<BlockNumber> AllocateLocked(const Request& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -85,6 +85,13 @@ void FreeQueue::Done(const FreedBlock& block, std::vector<BlockStart>* done) {
   done->push_back(block.start);
   --pending_count_;
   pending_bytes_ -= block.bytes;
+  if (recorder_ == nullptr || block.address == 0) return;
+  EventRecord record;
+  record.kind = HistoryKind::kFreeCompleted;
+  record.address = block.address;
+  record.bytes = block.bytes;
+  record.stream = block.stream;
+  recorder_->Record(record);
 }
 
 absl::Status FreeQueue::PollUsed(size_t looks, std::vector<BlockStart>* done) {

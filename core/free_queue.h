@@ -15,6 +15,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "firn/core/event_recorder.h"
 #include "firn/core/placement/window_allocator.h"
 #include "firn/vmm/driver_types.h"
 #include "firn/vmm/stream_tracker.h"
@@ -27,6 +28,9 @@ struct FreedBlock {
   uint64_t bytes = 0;   // requested
   uint64_t quanta = 0;  // its extent: what a request must take to have it again
   ArenaIndex arena = 0;
+  // For the history: 0 where that has the block as free already.
+  DevicePtr address = 0;
+  StreamHandle stream = nullptr;
 };
 
 // Adds a use of a block to those on record; a later one of the same stream
@@ -36,8 +40,10 @@ void AddUse(const StreamToken& use, std::vector<StreamToken>* uses);
 // Thread safety: none; guarded by its owner.
 class FreeQueue {
  public:
-  // Does not own `tracker`, which must outlive it.
-  explicit FreeQueue(StreamTracker* tracker) : tracker_(tracker) {}
+  // Owns neither; both must outlive it. The recorder, which is told of blocks
+  // that are done, may be null.
+  FreeQueue(StreamTracker* tracker, EventRecorder* recorder)
+      : tracker_(tracker), recorder_(recorder) {}
   FreeQueue(const FreeQueue&) = delete;
   FreeQueue& operator=(const FreeQueue&) = delete;
 
@@ -81,6 +87,7 @@ class FreeQueue {
   absl::Status PollUsed(size_t looks, std::vector<BlockStart>* done);
 
   StreamTracker* const tracker_;
+  EventRecorder* const recorder_;
   absl::flat_hash_map<uint64_t, std::deque<Entry>> by_stream_;
   std::deque<UsedEntry> used_;
   uint64_t pending_count_ = 0;

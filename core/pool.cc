@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "firn/core/any_impl.h"
+#include "firn/core/memory_segments.h"
 #include "firn/core/reclaimers.h"
 
 namespace firn {
@@ -195,6 +196,15 @@ FragmentationStats Pool::GetFragmentation() const {
 
 absl::StatusOr<uint64_t> Pool::Generation(const void* ptr) const {
   return impl_->Generation(ptr);
+}
+
+History Pool::GetHistory() const { return impl_->GetHistory(); }
+
+MemorySnapshot Pool::TakeMemorySnapshot() const {
+  MemorySnapshot snapshot = impl_->TakeMemorySnapshot();
+  snapshot.history = impl_->GetHistory();
+  AddStreams(&snapshot);
+  return snapshot;
 }
 
 LaunchGate* Pool::launch_gate() { return impl_->launch_gate(); }

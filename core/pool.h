@@ -47,7 +47,9 @@
 #include "firn/core/exported_block.h"
 #include "firn/core/fragmentation_stats.h"
 #include "firn/core/graph_pool_id.h"
+#include "firn/core/history.h"
 #include "firn/core/ladder.h"
+#include "firn/core/memory_snapshot.h"
 #include "firn/core/move_hooks.h"
 #include "firn/core/pin.h"
 #include "firn/core/pool_options.h"
@@ -273,6 +275,15 @@ class Pool {
   // The figures of GetStats that may be asked for after every call.
   PoolUsage GetUsage() const;
 
+  // The latest events, as many as PoolOptions::history_entries keeps; without
+  // it there are none. Those that other threads are just recording are waited
+  // for, no lock is taken.
+  History GetHistory() const;
+
+  // What lies where, and the history. While other threads go on it is no single
+  // moment: the lock is taken for a slice at a time, so that none of them waits
+  // for long, and each slice is as it was then.
+  MemorySnapshot TakeMemorySnapshot() const;
   // What is lost to fragmentation now, and what passes could recover at most.
   // For monitoring, not for hot paths: it looks at every granule, block and
   // free piece once, mostly with the pool's lock held: some 40 ms with 70,000

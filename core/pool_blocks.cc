@@ -55,16 +55,21 @@ bool Pool::Impl::MayBeBlock(DevicePtr address) const {
 
 absl::StatusOr<void*> Pool::Impl::Allocate(uint64_t bytes,
                                            const AllocateOptions& options) {
+  SettleRecords();
   const CacheKey key = KeyOf(bytes, options);
   if (key.stream_id != 0) {
     const DevicePtr address =
         caches_.Take(key.stream_id, key.size_class, bytes);
-    if (address != 0) return ToPointer(address);
+    if (address != 0) {
+      RecordAllocation(address, bytes, options.stream, Tag::kUntagged);
+      return ToPointer(address);
+    }
   }
   return AllocateSlowly(bytes, options);
 }
 
 absl::Status Pool::Impl::Free(void* ptr, StreamHandle stream) {
+  SettleRecords();
   if (ptr == nullptr || FreeToCache(ToAddress(ptr), stream)) {
     return absl::OkStatus();
   }
@@ -86,7 +91,7 @@ bool Pool::Impl::FreeToCache(DevicePtr address, StreamHandle stream) {
   CachedBlock block;
   block.address = address;
   block.cell = slot.cell;
-  return caches_.Park(stream_id, slot.size_class, block, slot.epoch);
+  return caches_.Park(stream_id, slot.size_class, block, slot.epoch, stream);
 }
 
 // --- Behind the lock ---
@@ -103,6 +108,7 @@ absl::StatusOr<void*> Pool::Impl::AllocateSlowly(
   request.quanta = BytesToQuanta(bytes);
   request.alignment_quanta =
       std::max<uint64_t>(1, options.alignment_bytes / kQuantumBytes);
+  request.stream = options.stream;
   request.tag = options.tag;
   request.kind = ArenaKeyOf(options);
 
@@ -144,7 +150,7 @@ absl::StatusOr<void*> Pool::Impl::AllocateSlowly(
     }
     if (failure.ok()) {
       if (const absl::Status* same = SameFailure(request, reach)) {
-        CountFailure(request.kind.domain);
+        CountFailure(request);
         return *same;
       }
       const absl::StatusOr<BlockStart> start = AllocateLocked(request, reach);
@@ -155,7 +161,7 @@ absl::StatusOr<void*> Pool::Impl::AllocateSlowly(
       failure = start.status();
     }
     if (reach != Reach::kUntilMoving || !absl::IsResourceExhausted(failure)) {
-      CountFailure(request.kind.domain);
+      CountFailure(request);
       RememberFailure(request, reach, failure);
       return relaxed.has_value() ? ExplainCapture(failure) : failure;
     }
@@ -163,7 +169,7 @@ absl::StatusOr<void*> Pool::Impl::AllocateSlowly(
   const absl::StatusOr<BlockStart> start = AllocateGated(request, failure);
   if (start.ok()) return ToPointer(AddressOf(*start));
   MutexLock lock(&mutex_);
-  CountFailure(request.kind.domain);
+  CountFailure(request);
   return start.status();
 }
 
@@ -257,17 +263,24 @@ absl::Status Pool::Impl::FreeLocked(const void* ptr, StreamHandle stream) {
   if (block.bytes == 0) return NoBlockAt(ToAddress(ptr));
   block.quanta = ExtentQuanta(*start, block.bytes);
   block.arena = VgAt(start->vg).arena;
+  block.address = ToAddress(ptr);
+  block.stream = stream;
+  HistoryKind kind = HistoryKind::kFree;
   if (declared_.IsIdle(UseKey(*start)) && !is_exportable) {
     // Nothing has used it since what did was done.
     uses_.erase(UseKey(*start));
     Release(*start);
   } else {
+    if (with_token || uses_.contains(UseKey(*start))) {
+      kind = HistoryKind::kFreeRequested;
+    }
     status = ReleaseWithOlder(block, with_token, stream);
   }
   if (!status.ok()) {
     SetLive(block);
     return status;
   }
+  Record(kind, block.address, block.bytes, stream);
   NoteFreed(block);
   // The block is freed, whatever comes of this.
   if (is_exportable) ReleasePending(false).IgnoreError();
@@ -472,17 +485,6 @@ void Pool::Impl::DissolveParked() {
 void Pool::Impl::IsolateLost() {
   DissolveParked();
   for (const auto& arena : arenas_) arena->backing.IsolateLost();
-}
-
-uint64_t Pool::Impl::LiveBytes() const {
-  const int64_t live_bytes =
-      static_cast<int64_t>(stats_.live_bytes) + caches_.totals().live_bytes;
-  return static_cast<uint64_t>(std::max<int64_t>(live_bytes, 0));
-}
-
-uint64_t Pool::Impl::Frees() const {
-  return stats_.frees + caches_.totals().frees + pins_->removals() +
-         graph_pools_.retired_total();
 }
 
 }  // namespace firn

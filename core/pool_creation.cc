@@ -5,6 +5,7 @@
 // device say, become its parts.
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "absl/numeric/bits.h"
 #include "absl/strings/str_cat.h"
 #include "firn/core/driver_choice.h"
+#include "firn/core/event_recorder.h"
 #include "firn/core/fixed_impl.h"
 #include "firn/core/moving_choice.h"
 #include "firn/core/pool_impl.h"
@@ -29,6 +31,7 @@ struct Pool::Impl::Parts {
   GranuleStoreOptions store;
   MappingTableOptions mappings;
   std::unique_ptr<StreamTracker> tracker;
+  std::unique_ptr<EventRecorder> recorder;
 };
 
 namespace {
@@ -224,6 +227,22 @@ LaunchGateOptions GateOptions(const PoolOptions& options) {
   return gate;
 }
 
+// Records what the mapping table does. Owns neither argument.
+std::function<void(VgIndex, GranuleId, GranuleId)> RecordMappings(
+    EventRecorder* recorder, const AddressSpace& address_space) {
+  return [recorder, &address_space](VgIndex vg, GranuleId from, GranuleId to) {
+    EventRecord record;
+    record.kind = from.is_none() ? HistoryKind::kMap
+                  : to.is_none() ? HistoryKind::kUnmap
+                                 : HistoryKind::kMove;
+    record.address = address_space.AddressOf(vg);
+    record.bytes = address_space.granule_bytes();
+    if (!from.is_none()) record.from_granule = from.value();
+    if (!to.is_none()) record.to_granule = to.value();
+    recorder->Record(record);
+  };
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(PoolOptions options) {
@@ -312,6 +331,15 @@ absl::StatusOr<std::unique_ptr<Pool::Impl>> Pool::Impl::Create(
       StreamTracker::Create(parts.devices, StreamTrackerOptions());
   if (!tracker.ok()) return tracker.status();
   parts.tracker = *std::move(tracker);
+  // Late: it may replace a file.
+  absl::StatusOr<std::unique_ptr<EventRecorder>> recorder =
+      EventRecorder::Create(options);
+  if (!recorder.ok()) return recorder.status();
+  parts.recorder = *std::move(recorder);
+  if (parts.recorder != nullptr) {
+    parts.mappings.on_change =
+        RecordMappings(parts.recorder.get(), *parts.address_space);
+  }
 
   auto impl = absl::WrapUnique(new Impl(std::move(options), std::move(parts)));
   absl::Status created = impl->CreateRelocator();
@@ -322,7 +350,8 @@ absl::StatusOr<std::unique_ptr<Pool::Impl>> Pool::Impl::Create(
 }
 
 Pool::Impl::Impl(PoolOptions options, Parts parts)
-    : options_(std::move(options)),
+    : AnyImpl(std::move(parts.recorder)),
+      options_(std::move(options)),
       driver_reason_(std::move(parts.driver_reason)),
       never_moves_(std::move(parts.never_moves)),
       identity_(options_.driver->identity()),
@@ -338,14 +367,14 @@ Pool::Impl::Impl(PoolOptions options, Parts parts)
       tracker_(std::move(parts.tracker)),
       gate_(devices_, tracker_.get(), GateOptions(options_)),
       store_(driver_, parts.store),
-      caches_(CacheHeights(size_classes_, quanta_per_granule_)),
+      caches_(CacheHeights(size_classes_, quanta_per_granule_), recorder()),
       streams_(driver_, tracker_.get(), [this] { return WaitForFreed(); }),
       slots_(parts.address_space->vg_count(), size_classes_.all_slot_quanta()),
       address_space_(std::move(parts.address_space)),
       mappings_(driver_, address_space_.get(), &store_,
                 std::move(parts.mappings)),
       table_(address_space_->vg_count()),
-      free_queue_(tracker_.get()),
+      free_queue_(tracker_.get(), recorder()),
       declared_(tracker_.get()) {}
 
 absl::Status Pool::Impl::CreateRelocator() {

@@ -192,8 +192,10 @@ void Pool::Impl::UncountDomainBlock(const Arena& arena, uint64_t bytes) {
   --found->second.stats.live_allocations;
 }
 
-void Pool::Impl::CountFailure(DomainId domain) {
+void Pool::Impl::CountFailure(const Request& request) {
+  RecordFailure(request.bytes, request.stream, request.tag);
   ++stats_.failed_allocations;
+  const DomainId domain = request.kind.domain;
   if (domain == DomainId::kDefault) return;
   const auto found = domain_records_.find(domain);
   if (found != domain_records_.end()) {

@@ -11,6 +11,17 @@
 
 namespace firn {
 
+uint64_t Pool::Impl::LiveBytes() const {
+  const int64_t live_bytes =
+      static_cast<int64_t>(stats_.live_bytes) + caches_.totals().live_bytes;
+  return static_cast<uint64_t>(std::max<int64_t>(live_bytes, 0));
+}
+
+uint64_t Pool::Impl::Frees() const {
+  return stats_.frees + caches_.totals().frees + pins_->removals() +
+         graph_pools_.retired_total();
+}
+
 PoolStats Pool::Impl::GetStats() {
   MutexLock lock(&mutex_);
   ReleaseParked(/*is_idle=*/false);

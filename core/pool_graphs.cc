@@ -159,6 +159,7 @@ absl::Status Pool::Impl::FreeInGraphPool(BlockStart start,
   graph_pools_.Keep(UseKey(start), block, AddressOf(start), identity->id);
   // All work is waited for before the block is anybody else's.
   uses_.erase(UseKey(start));
+  Record(HistoryKind::kFree, AddressOf(start), block.bytes, stream);
   NoteFreed(block);
   return absl::OkStatus();
 }

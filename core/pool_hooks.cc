@@ -16,43 +16,13 @@
 
 #include "absl/memory/memory.h"
 #include "absl/time/clock.h"
+#include "firn/core/block_visits.h"
 #include "firn/core/pool_impl.h"
 
 namespace firn {
 
 absl::StatusOr<MoveHookRegistration> Pool::Impl::AddMoveHook(MoveHook hook) {
   return Register(std::move(hook), hooks_);
-}
-
-template <typename Visit>
-void Pool::Impl::ForEachBlockOn(VgIndex vg, Visit visit) const {
-  const VgRecord& record = VgAt(vg);
-  const Arena& arena = *arenas_[record.arena];
-  BlockStart start;
-  if (record.role == VgRole::kRemainder) {
-    start.vg = arena.large.RangeOf(vg).first;
-    // Not 0 where the remainder is the block's head.
-    if (start.vg == vg) start.offset_quanta = record.window.lo;
-    SlotContents contents;
-    contents.requested_bytes = arena.large.RequestedBytes(start);
-    contents.state = BlockState::kMarked;
-    if (contents.requested_bytes > 0) visit(start, contents);
-    return;
-  }
-  if (record.role != VgRole::kWindow) return;
-  std::vector<OffsetInterval> extents;
-  arena.windows.AppendLiveExtents(record.owner, &extents);
-  start.vg = vg;
-  for (const OffsetInterval& extent : extents) {
-    for (uint32_t at = extent.lo; at < extent.hi;) {
-      const SlotDirectory::Slot slot = slots_.Find(vg, at);
-      start.offset_quanta = at;
-      visit(start, UnpackSlot(slot.cell->load(std::memory_order_relaxed)));
-      at += slot.size_class < size_classes_.count()
-                ? size_classes_.slot_quanta(slot.size_class)
-                : extent.quanta();
-    }
-  }
 }
 
 void Pool::Impl::AnnounceBlocksOn(VgIndex vg,

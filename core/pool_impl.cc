@@ -42,6 +42,8 @@ absl::StatusOr<BlockStart> Pool::Impl::AllocateLocked(const Request& request,
     CountDomainBlock(*arenas_[arena], request.bytes);
   }
   if (request.graph_owner.has_value()) AddGraphBlock(request, *start);
+  RecordAllocation(AddressOf(*start), request.bytes, request.stream,
+                   request.tag);
   NotePeaks();
   return start;
 }
@@ -172,6 +174,7 @@ absl::Status Pool::Impl::WaitUntilIdle() {
 
 void Pool::Impl::CountPass(const absl::Status& status,
                            const CompactionReport& report) {
+  Record(HistoryKind::kPassEnd, /*address=*/0, report.bytes_copied);
   ++stats_.compaction_passes;
   if (!status.ok()) ++stats_.failed_passes;
   stats_.granules_moved += report.moves;
@@ -199,6 +202,7 @@ absl::Status Pool::Impl::CompactLocked(const CompactOptions& options,
     ready = WaitUntilIdle();
   }
   if (!ready.ok()) return ready;
+  Record(HistoryKind::kPassBegin, /*address=*/0, /*bytes=*/0);
   const absl::Status status = RunCompactors(options, wanted, report);
   CountPass(status, *report);
   return status;

@@ -110,11 +110,14 @@ class Pool::Impl final : public Pool::AnyImpl {
   LadderStats GetLadderStats() const override ABSL_LOCKS_EXCLUDED(mutex_);
   bool MayCallBack(StreamHandle stream) const override;
   LaunchGate* launch_gate() override { return &gate_; }
+  MemorySnapshot TakeMemorySnapshot() override ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   using Request = PoolRequest;
   // Tells hooks of moves, for compactor_.
   class HookCaller;
+  // Copies the books, for TakeMemorySnapshot.
+  class SnapshotSlice;
   // A block that hooks were told of.
   struct AnnouncedBlock {
     BlockStart start;
@@ -206,7 +209,8 @@ class Pool::Impl final : public Pool::AnyImpl {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void UncountDomainBlock(const Arena& arena, uint64_t bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void CountFailure(DomainId domain) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountFailure(const Request& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Which limit even an empty pool could not keep; empty if it could.
   absl::string_view LimitBelow(const Request& request) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {

@@ -237,6 +237,7 @@ absl::Status Pool::Impl::MakeHole(const Request& request) {
   if (!status.ok()) return status;
   CompactionReport report;
   arena.is_in_pass = true;
+  Record(HistoryKind::kPassBegin, /*address=*/0, /*bytes=*/0);
   status =
       arena.compactor.OpenHole(shape.quanta, shape.alignment_quanta, &report);
   arena.is_in_pass = false;

@@ -18,6 +18,8 @@ constexpr uint64_t kMinGranuleBytes = uint64_t{64} << 10;
 constexpr uint64_t kMaxAlignmentBytes = uint64_t{1} << 30;
 constexpr uint32_t kMinAddressSpaceFactor = 2;
 constexpr uint32_t kMaxAddressSpaceFactor = 1024;
+// A gibibyte of host memory, without stacks.
+constexpr uint32_t kMaxHistoryEntries = uint32_t{1} << 24;
 
 absl::Status ValidateNotNegative(absl::string_view field,
                                  absl::Duration duration) {
@@ -77,6 +79,20 @@ absl::Status ValidateCache(const PoolOptions& options) {
   return absl::OkStatus();
 }
 
+absl::Status ValidateHistory(const PoolOptions& options) {
+  if (options.history_entries > kMaxHistoryEntries) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("history_entries: ", options.history_entries,
+                     "; must be at most ", kMaxHistoryEntries));
+  }
+  if (options.history_stacks && options.history_entries == 0) {
+    return absl::InvalidArgumentError(
+        "history_stacks: given without history_entries; set how many events "
+        "are kept");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status PoolOptions::Validate() const {
@@ -119,6 +135,7 @@ absl::Status PoolOptions::Validate() const {
                                         : std::numeric_limits<uint64_t>::max());
   if (status.ok()) status = ValidatePeers(*this);
   if (status.ok()) status = ValidateCache(*this);
+  if (status.ok()) status = ValidateHistory(*this);
   return status;
 }
 

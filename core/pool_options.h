@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -108,6 +109,20 @@ struct PoolOptions {
   // And whether network cards may be given access to it (GPUDirect RDMA): all
   // of it counts as registered from its allocation on, as nobody tells.
   bool rdma_capable = false;
+
+  // How many of the latest events are kept for Pool::GetHistory (at most 2^24;
+  // 0: none): of 64 bytes of host memory each, rounded up to a power of two, 64
+  // at least. Costs each call some ten nanoseconds.
+  uint32_t history_entries = 0;
+  // Keep with each where in the program it came from, up to 32 frames: 256
+  // bytes more each, and a walk of the stack for each call. Needs
+  // history_entries.
+  bool history_stacks = false;
+  // Path of a file that gets a line for each allocation, free and failed
+  // allocation, as the RAPIDS Memory Manager logs them (core/rmm_log.h); it is
+  // replaced, and whole once the pool is gone. Empty: no log. InvalidArgument
+  // by Pool::Create if it cannot be written.
+  std::string rmm_log;
 
   // OkStatus, or InvalidArgument naming the field, its value and what would be
   // right. Makes no driver call; what depends on the device is checked by

@@ -14,6 +14,7 @@
 #include "firn/core/graph_pools.h"
 #include "firn/core/pool_options.h"
 #include "firn/core/tags.h"
+#include "firn/vmm/driver_types.h"
 
 namespace firn {
 
@@ -24,6 +25,7 @@ struct PoolRequest {
   ArenaKey kind;
   ArenaIndex arena = 0;    // of that kind, unless its domain is gone
   uint64_t stream_id = 0;  // 0: memory freed on its stream has no advantage
+  StreamHandle stream = nullptr;
   Tag tag = Tag::kUntagged;
   std::optional<GraphOwner> graph_owner;
 };

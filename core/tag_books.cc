@@ -71,6 +71,12 @@ void TagBooks::Remove(uint64_t key, uint64_t requested_bytes) {
   tag_of_.erase(found);
 }
 
+std::vector<std::string> TagBooks::Names() const {
+  std::vector<std::string> names = {std::string(kNameOfUntagged)};
+  for (const TagStats& stats : stats_) names.push_back(stats.name);
+  return names;
+}
+
 std::vector<TagStats> TagBooks::Stats(uint64_t live_bytes,
                                       uint64_t live_allocations,
                                       uint64_t allocations) const {

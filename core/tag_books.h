@@ -34,6 +34,13 @@ class TagBooks {
   void Add(uint64_t key, Tag tag, uint64_t requested_bytes);
   // A block was freed; nothing happens if it has no tag.
   void Remove(uint64_t key, uint64_t requested_bytes);
+  Tag TagOf(uint64_t key) const {
+    const auto found = tag_of_.find(key);
+    return found != tag_of_.end() ? found->second : Tag::kUntagged;
+  }
+  // By tag, the untagged first.
+  std::vector<std::string> Names() const;
+  bool empty() const { return tag_of_.empty(); }
   bool Has(uint64_t key) const {
     return !tag_of_.empty() && tag_of_.contains(key);
   }

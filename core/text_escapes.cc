@@ -47,6 +47,8 @@ size_t BytesOfFirstCharacter(absl::string_view text) {
   return bytes;
 }
 
+}  // namespace
+
 std::string ToValidUtf8(absl::string_view text) {
   std::string valid;
   while (!text.empty()) {
@@ -57,8 +59,6 @@ std::string ToValidUtf8(absl::string_view text) {
   }
   return valid;
 }
-
-}  // namespace
 
 std::string EscapeForJson(absl::string_view text) {
   std::string escaped;

@@ -14,6 +14,9 @@
 
 namespace firn {
 
+// The text with each byte that belongs to no character replaced by U+FFFD.
+std::string ToValidUtf8(absl::string_view text);
+
 // What stands between the quotes of a JSON string (RFC 8259).
 std::string EscapeForJson(absl::string_view text);
 

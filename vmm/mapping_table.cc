@@ -96,8 +96,9 @@ absl::Status MappingTable::Apply(absl::Span<const MappingChange> changes) {
     Entry& entry = entries_[change.vg.value()];
     if (!entry.granule.is_none()) --mapped_vgs_;
     if (!change.to.is_none()) ++mapped_vgs_;
-    entry.granule = change.to;
+    const GranuleId from = std::exchange(entry.granule, change.to);
     ++entry.generation;
+    if (options_.on_change) options_.on_change(change.vg, from, change.to);
   }
   return absl::OkStatus();
 }

@@ -9,6 +9,7 @@
 #define FIRN_VMM_MAPPING_TABLE_H_
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -36,6 +37,10 @@ struct MappingTableOptions {
 #else
   bool verify_access = true;
 #endif
+  // Called after each change that was made, with the granule that was beneath
+  // the virtual granule and the one that is; none: nothing was or is mapped.
+  // Under its owner's lock. May be empty.
+  std::function<void(VgIndex vg, GranuleId from, GranuleId to)> on_change;
 };
 
 // What a virtual granule shall be mapped to; no granule: nothing.

@@ -23,16 +23,17 @@ namespace firn {
 inline constexpr uint64_t kKiB = uint64_t{1} << 10;
 inline constexpr uint64_t kMiB = uint64_t{1} << 20;
 
-// `driver`, unless null, receives the pool's driver.
+// `driver`, unless null, receives the pool's driver; `options` are the pool's
+// but for driver and capacity.
 inline absl::StatusOr<std::unique_ptr<Pool>> MakeGhostPool(
-    uint64_t capacity_bytes, std::shared_ptr<Driver>* driver = nullptr) {
+    uint64_t capacity_bytes, std::shared_ptr<Driver>* driver = nullptr,
+    PoolOptions options = {}) {
   CpuDriverOptions driver_options;
   driver_options.storage = CpuStorage::kGhost;
   driver_options.device_bytes = capacity_bytes + 2 * kMiB;
   absl::StatusOr<std::unique_ptr<CpuDriver>> cpu =
       CpuDriver::Create(std::move(driver_options));
   if (!cpu.ok()) return cpu.status();
-  PoolOptions options;
   options.driver = *std::move(cpu);
   options.capacity_bytes = capacity_bytes;
   if (driver != nullptr) *driver = options.driver;

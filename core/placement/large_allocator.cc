@@ -421,6 +421,21 @@ void LargeAllocator::ForEachBlock(
   }
 }
 
+LargeAllocator::Placed LargeAllocator::PlacedAt(VgIndex vg) const {
+  const uint32_t index = books_->vg(vg).owner;
+  const Block& block = blocks_[index];
+  Placed placed;
+  placed.range = block.range;
+  placed.start = StartOf(block);
+  placed.quanta = uint64_t{block.interiors()} * books_->quanta_per_granule() +
+                  block.remainder_quanta;
+  placed.requested_bytes = block.requested_bytes;
+  const auto parked_end = parked_.begin() + parked_count_;
+  placed.is_parked =
+      std::find(parked_.begin(), parked_end, index) != parked_end;
+  return placed;
+}
+
 VgRange LargeAllocator::RangeOf(VgIndex vg) const {
   return blocks_[books_->vg(vg).owner].range;
 }

@@ -73,6 +73,16 @@ class LargeAllocator {
   // Virtual granules of the block that owns `vg`.
   VgRange RangeOf(VgIndex vg) const;
 
+  // Where the block that owns `vg` lies, and what it is.
+  struct Placed {
+    VgRange range;
+    BlockStart start;
+    uint64_t quanta = 0;           // that it takes up, from its start on
+    uint64_t requested_bytes = 0;  // 0 unless it is live
+    bool is_parked = false;
+  };
+  Placed PlacedAt(VgIndex vg) const;
+
   // How many granules an allocation of `quanta` takes at most.
   uint32_t GranulesFor(uint64_t quanta) const;
 

@@ -210,6 +210,24 @@ void SegmentHeap::ForEachHole(
   }
 }
 
+std::vector<SegmentHeap::PlacedBlock> SegmentHeap::Blocks() const {
+  std::vector<PlacedBlock> blocks;
+  blocks.reserve(blocks_.size());
+  for (const auto& [number, block] : blocks_) {
+    blocks.push_back(PlacedBlock{number, block.quanta, block.bytes});
+  }
+  return blocks;
+}
+
+std::vector<SegmentHeap::PlacedSegment> SegmentHeap::PlacedSegments() const {
+  std::vector<PlacedSegment> segments;
+  segments.reserve(segments_.size());
+  for (const auto& [first, segment] : segments_) {
+    segments.push_back(PlacedSegment{segment.start, first, segment.quanta});
+  }
+  return segments;
+}
+
 uint64_t SegmentHeap::longest_free_bytes() const {
   const std::optional<VgRange> longest = free_.Longest();
   return longest.has_value() ? QuantaToBytes(longest->count) : 0;

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "absl/container/btree_map.h"
 #include "absl/container/btree_set.h"
@@ -79,6 +80,20 @@ class SegmentHeap {
   // Calls `visit` with the size of each free range of a segment that has a
   // block: between blocks, and before and behind them.
   void ForEachHole(absl::FunctionRef<void(uint64_t bytes)> visit) const;
+
+  struct PlacedBlock {
+    BlockNumber number = 0;
+    uint32_t quanta = 0;
+    uint64_t bytes = 0;  // as asked for
+  };
+  struct PlacedSegment {
+    DevicePtr address = 0;  // of its first quantum
+    BlockNumber first = 0;  // that quantum's number
+    uint32_t quanta = 0;
+  };
+  // In any order, and by number.
+  std::vector<PlacedBlock> Blocks() const;
+  std::vector<PlacedSegment> PlacedSegments() const;
 
   // Of all blocks, as asked for.
   uint64_t requested_bytes() const { return requested_bytes_; }

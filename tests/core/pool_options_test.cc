@@ -53,6 +53,20 @@ TEST(PoolOptionsTest, EachBadFieldIsNamedWithItsValue) {
                                            HasSubstr("device_ordinal")));
 }
 
+TEST(PoolOptionsTest, AHistoryHasItsBounds) {
+  PoolOptions options;
+  options.history_entries = 1 << 24;
+  options.history_stacks = true;
+  FIRN_EXPECT_OK(options.Validate());
+  options.history_entries = (1 << 24) + 1;
+  EXPECT_THAT(options.Validate(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("history_entries: 16777217")));
+  options.history_entries = 0;
+  EXPECT_THAT(options.Validate(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                           HasSubstr("history_stacks")));
+}
+
 TEST(PoolOptionsTest, AnAlignmentIsAPowerOfTwoUpToAGibibyte) {
   AllocateOptions options;
   FIRN_EXPECT_OK(options.Validate());

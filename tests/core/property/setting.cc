@@ -4,6 +4,7 @@
 #include "tests/core/property/setting.h"
 
 #include "absl/time/time.h"
+#include "tests/core/property/history_account.h"
 
 namespace firn::testing::property {
 
@@ -25,6 +26,7 @@ PoolOptions Setting::Options() const {
   if (exporting) {
     options.export_type = ShareableHandleType::kPosixFileDescriptor;
   }
+  options.history_entries = HistoryAccount::kEntries;
   // However slow the machine is.
   options.max_wait = absl::Minutes(2);
   return options;

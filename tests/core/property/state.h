@@ -25,6 +25,7 @@
 #include "tests/core/property/device_work.h"
 #include "tests/core/property/domain_account.h"
 #include "tests/core/property/graph_account.h"
+#include "tests/core/property/history_account.h"
 #include "tests/core/property/hook_account.h"
 #include "tests/core/property/idle_account.h"
 #include "tests/core/property/limit_account.h"
@@ -185,8 +186,10 @@ class State {
   DomainAccount domains_;
   LimitAccount limits_;
   GraphAccount graphs_;
-  const std::vector<Account*> accounts_ = {
-      &pins_, &tags_, &graphs_, &uses_, &hooks_, &domains_, &limits_, &idle_};
+  HistoryAccount history_;
+  const std::vector<Account*> accounts_ = {&pins_,   &tags_,  &graphs_,
+                                           &uses_,   &hooks_, &domains_,
+                                           &limits_, &idle_,  &history_};
   ExportedBlock exported_;
   bool is_gate_in_doubt_ = false;
   bool has_unscoped_work_ = false;
