@@ -88,7 +88,7 @@ TEST(PoolPropertyReachTest, SequencesGetEverywhere) {
   EXPECT_GT(counts.scope_tokens, 50u);
   EXPECT_GT(counts.uses_recorded, counts.operations / 100);
   EXPECT_GT(counts.pinned_frees, 8u);
-  EXPECT_GT(counts.tagged_allocations, counts.operations / 50);
+  EXPECT_GT(counts.tagged_allocations, counts.operations / 70);
   EXPECT_GT(counts.domain_allocations, counts.operations / 40);
   EXPECT_GT(counts.class_allocations, counts.operations / 100);
   EXPECT_GT(counts.exports, 5u);
