@@ -86,7 +86,7 @@ class Pool::AnyImpl {
   // that fails on this thread.
   virtual bool MayCallBack(StreamHandle stream) const = 0;
   virtual LaunchGate* launch_gate() = 0;
-  History GetHistory() const;
+  virtual History GetHistory() const;
   // But for its history.
   virtual MemorySnapshot TakeMemorySnapshot() = 0;
 

@@ -63,6 +63,17 @@ std::string PinnedBlocks::ReasonsOf(uint64_t key) const {
   return text;
 }
 
+std::string PinnedBlocks::ReasonsOfPin(uint64_t id) const {
+  uint64_t key = 0;
+  {
+    MutexLock lock(&mutex_);
+    const auto pin = key_of_pin_.find(id);
+    if (pin == key_of_pin_.end()) return "";
+    key = pin->second;
+  }
+  return ReasonsOf(key);
+}
+
 std::string PinnedBlocks::Describe() const {
   std::vector<std::pair<uint64_t, std::string>> counts;
   {

@@ -46,6 +46,9 @@ class PinnedBlocks {
   // The reasons of a block's pins, each once, for a message; empty if it has
   // none.
   std::string ReasonsOf(uint64_t key) const;
+  // Likewise of the block that a pin holds, by the pin's id; empty if that has
+  // been given up.
+  std::string ReasonsOfPin(uint64_t id) const;
   // How many blocks are pinned for what reason, most first, for a message.
   std::string Describe() const;
   // What may not move: ascending, each once.

@@ -313,6 +313,7 @@ class Pool {
   class AnyImpl;
   class Impl;
   class FixedImpl;
+  class DebugImpl;
   Pool(std::unique_ptr<AnyImpl> impl, bool moving, std::string moving_reason);
 
   absl::StatusOr<void*> AskCallbacks(uint64_t bytes,

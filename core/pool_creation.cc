@@ -12,6 +12,7 @@
 #include "absl/memory/memory.h"
 #include "absl/numeric/bits.h"
 #include "absl/strings/str_cat.h"
+#include "firn/core/debug_impl.h"
 #include "firn/core/driver_choice.h"
 #include "firn/core/event_recorder.h"
 #include "firn/core/fixed_impl.h"
@@ -262,6 +263,9 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(PoolOptions options) {
   options.capacity_bytes = *capacity_bytes;
 
   std::string never_moves = moving->is_on ? "" : moving->reason;
+  const DebugOptions debug = options.debug;
+  const std::shared_ptr<Driver> driver = options.driver;
+  const bool move_on_failure = options.move_on_failure;
   absl::StatusOr<std::unique_ptr<AnyImpl>> impl;
   if (moving->has_virtual_memory) {
     impl = Impl::Create(std::move(options), *std::move(driver_reason),
@@ -281,6 +285,9 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(PoolOptions options) {
     impl = absl::FailedPreconditionError(absl::StrCat(
         "peers: other devices have access to virtual memory only: ",
         never_moves));
+  }
+  if (impl.ok() && debug.enabled) {
+    impl = DebugImpl::Create(*std::move(impl), driver, debug, move_on_failure);
   }
   if (!impl.ok()) return impl.status();
   return absl::WrapUnique(

@@ -136,6 +136,7 @@ absl::Status PoolOptions::Validate() const {
   if (status.ok()) status = ValidatePeers(*this);
   if (status.ok()) status = ValidateCache(*this);
   if (status.ok()) status = ValidateHistory(*this);
+  if (status.ok()) status = debug.Validate();
   return status;
 }
 

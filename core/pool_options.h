@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "firn/core/debug_options.h"
 #include "firn/core/domain.h"
 #include "firn/core/memory_limit.h"
 #include "firn/core/tags.h"
@@ -123,6 +124,9 @@ struct PoolOptions {
   // replaced, and whole once the pool is gone. Empty: no log. InvalidArgument
   // by Pool::Create if it cannot be written.
   std::string rmm_log;
+
+  // Finds what programs do wrong with their blocks; off unless asked for.
+  DebugOptions debug;
 
   // OkStatus, or InvalidArgument naming the field, its value and what would be
   // right. Makes no driver call; what depends on the device is checked by

@@ -324,7 +324,7 @@ absl::Status MappingTable::CheckEntry(VgIndex vg) const {
   const DriverResult result = driver_->MemRetainAllocationHandle(
       &handle, address_space_->AddressOf(vg));
   const bool is_mapped = result == DriverResult::kSuccess;
-  if (is_mapped) driver_->MemRelease(handle);
+  if (is_mapped) Insist([&] { return driver_->MemRelease(handle); });
   if (entry.granule.is_none()) {
     if (!is_mapped) return absl::OkStatus();
     return absl::InternalError(absl::StrCat("the driver has virtual granule ",
