@@ -135,6 +135,10 @@ absl::Status MoveBatch::RunDeclared(Kind kind, Result* result) {
     status = relocator_->Commit(relocations_);
   } else {
     relocator_->Abort(relocations_, status);
+    // Hooks were asked all the same.
+    result->vetoed_sources += static_cast<uint64_t>(
+        std::count_if(sources.begin(), sources.end(),
+                      [](const MovingSource& source) { return source.stays; }));
   }
   if (status.ok()) Publish(result);
   result->remap_duration = absl::Now() - copied;
