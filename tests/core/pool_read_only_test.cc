@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -201,6 +202,33 @@ TEST_P(PoolReadOnlyTest, WhatStaysReadableTooLongEndsThePassWithNothingMoved) {
   ASSERT_TRUE(reader.IsDoneWithin(kSoon));
   ExpectSound();
   EXPECT_GT(RunPass().moves, 0u);
+}
+
+TEST_P(PoolReadOnlyTest, VetoesCountThoughTheGateDoesNotClose) {
+  Fragment();
+  OpenAScope();
+  MarkAllReadOnly();
+  MoveHook hook;
+  uint64_t vetoes = 0;
+  hook.before_move = [&vetoes](absl::Span<const MovingBlock>) {
+    ++vetoes;
+    return absl::InternalError("not now");
+  };
+  FIRN_ASSERT_OK_AND_ASSIGN(const MoveHookRegistration registration,
+                            pool().AddMoveHook(std::move(hook)));
+  CompactOptions options = IdleOnly();
+  options.max_wait = absl::ZeroDuration();
+  options.max_pause = absl::Nanoseconds(1);
+  std::optional<LaunchGate::Closure> closure;
+  absl::StatusOr<LaunchGate::Closure> closed =
+      pool().launch_gate()->Close(kSoon);
+  FIRN_ASSERT_OK(closed.status());
+  closure.emplace(*std::move(closed));
+  EXPECT_THAT(pool().Compact(options).status(),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+  closure.reset();
+  EXPECT_GT(vetoes, 0u);
+  EXPECT_EQ(pool().GetStats().vetoed_sources, vetoes);
 }
 
 TEST_P(PoolReadOnlyTest, WhatMayHaveBeenWrittenMeanwhileStays) {
