@@ -3,7 +3,7 @@
 
 #include "bench/policies/arena_extent.h"
 
-#include "bench/policies/size_rounding.h"
+#include "firn/core/placement/size_rounding.h"
 
 namespace firn::bench {
 

@@ -1,79 +1,76 @@
 // Copyright 2026 The firn Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One arena that only grows, with blocks cut from its free ranges: free_list
-// and best_fit, which differ in the range they cut from.
+// One arena that only grows, divided by one of the pool's placements: free_list
+// and best_fit as they are; slab and buddy have headers of their own.
 
 #ifndef FIRN_BENCH_POLICIES_ARENA_POLICY_H_
 #define FIRN_BENCH_POLICIES_ARENA_POLICY_H_
 
 #include <cstdint>
+#include <memory>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/optional.h"
 #include "bench/policies/arena_extent.h"
-#include "bench/policies/best_fit_ranges.h"
-#include "bench/policies/first_fit_ranges.h"
 #include "bench/policies/policy.h"
-#include "bench/policies/policy_errors.h"
 #include "bench/policies/policy_options.h"
-#include "bench/policies/size_rounding.h"
+#include "firn/core/placement/free_range_tree.h"
+#include "firn/core/placement/placement.h"
+#include "firn/core/placement_kind.h"
 
 namespace firn::bench {
 
-// `Ranges` names the policy (kPolicyName), gives the address of so many free
-// bytes or nothing (Take), and takes a range back, joined with its free
-// neighbours at once (Give).
-template <typename Ranges>
 class ArenaPolicy : public Policy {
  public:
-  explicit ArenaPolicy(const PolicyOptions& options)
-      : extent_(options.granule_bytes, options.cost) {
-    free_.Give({0, options.capacity_bytes});
-  }
-
-  absl::string_view name() const override { return Ranges::kPolicyName; }
-
-  absl::StatusOr<uint64_t> Allocate(uint64_t bytes,
-                                    uint32_t /*stream*/) override {
-    if (bytes > kLargestRequestBytes) return NoRoom();
-    const uint64_t block_bytes = RoundUp(bytes, kBlockAlignmentBytes);
-    const absl::optional<uint64_t> address = free_.Take(block_bytes);
-    if (!address.has_value()) return NoRoom();
-    extent_.GrowTo(*address + block_bytes);
-    blocks_.emplace(*address, bytes);
-    live_bytes_ += bytes;
-    return *address;
-  }
-
-  absl::Status Free(uint64_t address, uint32_t /*stream*/) override {
-    const auto block = blocks_.find(address);
-    if (block == blocks_.end()) return NotABlock(address);
-    free_.Give({address, RoundUp(block->second, kBlockAlignmentBytes)});
-    live_bytes_ -= block->second;
-    blocks_.erase(block);
-    return absl::OkStatus();
-  }
-
+  absl::string_view name() const override { return placement_->name(); }
+  absl::StatusOr<uint64_t> Allocate(uint64_t bytes, uint32_t stream) override;
+  absl::Status Free(uint64_t address, uint32_t stream) override;
   PolicyUsage usage() const override { return extent_.usage(); }
   PolicyReport Report() override { return extent_.Report(live_bytes_); }
 
+ protected:
+  // Gives the placement nothing yet.
+  ArenaPolicy(PlacementKind kind, const PolicyOptions& options);
+
+  Placement& placement() const { return *placement_; }
+  // Gives the placement more of the arena, that it may have room for a block;
+  // false if that cannot help.
+  virtual bool GrowFor(uint64_t /*bytes*/) { return false; }
+  // The end of the arena that a new block uses.
+  virtual uint64_t EndOf(FreeRange extent, uint64_t /*bytes*/) const {
+    return extent.end();
+  }
+
  private:
+  struct Block {
+    uint64_t bytes = 0;  // requested
+    uint64_t extent_bytes = 0;
+  };
+
   ArenaExtent extent_;
-  // All of the capacity at first; the arena's untouched end is part of it.
-  Ranges free_;
-  // Requested bytes by address.
-  absl::flat_hash_map<uint64_t, uint64_t> blocks_;
+  const std::unique_ptr<Placement> placement_;
+  absl::flat_hash_map<uint64_t, Block> blocks_;  // by address
   uint64_t live_bytes_ = 0;
 };
 
+// The placement has all of the capacity from the start; the arena's untouched
+// end is part of its free ranges.
+template <PlacementKind kKind>
+class WholeArenaPolicy : public ArenaPolicy {
+ public:
+  explicit WholeArenaPolicy(const PolicyOptions& options)
+      : ArenaPolicy(kKind, options) {
+    placement().Give({0, options.capacity_bytes}, options.capacity_bytes);
+  }
+};
+
 // The classical free list: the lowest range that is long enough.
-using FreeListPolicy = ArenaPolicy<FirstFitRanges>;
+using FreeListPolicy = WholeArenaPolicy<PlacementKind::kFreeList>;
 // The shortest range that is long enough, of equals the lowest.
-using BestFitPolicy = ArenaPolicy<BestFitRanges>;
+using BestFitPolicy = WholeArenaPolicy<PlacementKind::kBestFit>;
 
 }  // namespace firn::bench
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "bench/policies/size_rounding.h"
+#include "firn/core/placement/size_rounding.h"
 
 namespace firn::bench {
 
@@ -24,14 +24,16 @@ uint64_t BuddyTier::MissingGranules(uint64_t bytes) const {
 }
 
 uint64_t BuddyTier::Allocate(uint64_t bytes) {
-  if (!buddies_.HasFree(BuddyArena::OrderFor(bytes))) {
+  const uint32_t order = BuddyArena::OrderFor(bytes);
+  if (!buddies_.HasFree(order)) {
     const uint64_t free_bytes =
         budget_->free_granules() * budget_->granule_bytes();
     AddChunk(std::max(
         LeastChunkOrder(bytes),
         BuddyArena::LargestOrderWithin(std::min(kChunkBytes, free_bytes))));
   }
-  const uint64_t address = buddies_.Allocate(bytes);
+  const uint64_t address = buddies_.Take(order);
+  blocks_.emplace(address, bytes);
   const uint64_t chunk = address / chunk_stride_bytes_;
   if (free_chunks_.Erase(chunk)) {
     kept_granules_ -= ChunkGranules(chunk_orders_[chunk]);
@@ -50,28 +52,32 @@ void BuddyTier::AddChunk(uint32_t order) {
     chunk_orders_[chunk] = order;
   }
   budget_->Take(ChunkGranules(order));
-  buddies_.AddRoot(chunk * chunk_stride_bytes_, order);
+  buddies_.Give({chunk * chunk_stride_bytes_, order});
   free_chunks_.Insert(chunk);
   kept_granules_ += ChunkGranules(order);
 }
 
 uint64_t BuddyTier::Free(uint64_t address) {
-  const BuddyArena::FreedBlock freed = buddies_.Free(address);
-  if (freed.bytes == 0) return 0;
-  CountUnused(address, freed.bytes);
+  const auto block = blocks_.find(address);
+  if (block == blocks_.end()) return 0;
+  const uint64_t bytes = block->second;
+  blocks_.erase(block);
+  CountUnused(address, bytes);
+  const BuddyArena::Block joined =
+      buddies_.Give({address, BuddyArena::OrderFor(bytes)});
   const uint64_t chunk = address / chunk_stride_bytes_;
-  if (freed.joined_order == chunk_orders_[chunk]) {
+  if (joined.order == chunk_orders_[chunk]) {
     free_chunks_.Insert(chunk);
-    kept_granules_ += ChunkGranules(freed.joined_order);
+    kept_granules_ += ChunkGranules(joined.order);
   }
-  return freed.bytes;
+  return bytes;
 }
 
 void BuddyTier::GiveKeptBack() {
   const uint64_t chunk = free_chunks_.Lowest();
   const uint32_t order = chunk_orders_[chunk];
   free_chunks_.Erase(chunk);
-  buddies_.RemoveRoot(chunk * chunk_stride_bytes_, order);
+  buddies_.TakeAt({chunk * chunk_stride_bytes_, order});
   unused_chunks_.Insert(chunk);
   kept_granules_ -= ChunkGranules(order);
   budget_->Give(ChunkGranules(order));

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "bench/policies/buddy_arena.h"
 #include "bench/policies/granule_budget.h"
-#include "bench/policies/lowest_bit_set.h"
+#include "firn/core/placement/buddy_arena.h"
+#include "firn/core/placement/lowest_bit_set.h"
 
 namespace firn::bench {
 
@@ -68,6 +68,8 @@ class BuddyTier {
   LowestBitSet free_chunks_;
   // Live blocks per granule, where blocks are smaller than a granule.
   absl::flat_hash_map<uint64_t, uint64_t> blocks_in_granule_;
+  // Requested bytes by address.
+  absl::flat_hash_map<uint64_t, uint64_t> blocks_;
   uint64_t used_granules_ = 0;
   uint64_t kept_granules_ = 0;
 };

@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <iterator>
 
-#include "bench/policies/size_rounding.h"
+#include "firn/core/placement/size_rounding.h"
+#include "firn/vmm/units.h"
 
 namespace firn::bench {
 namespace {
@@ -122,7 +123,7 @@ uint64_t CachingHeap::Open(uint64_t bytes, uint32_t stream) {
 
 bool CachingHeap::ShouldSplit(const Block& block, uint64_t block_bytes) const {
   const uint64_t rest_bytes = block.bytes - block_bytes;
-  if (block.pool == kSmallPool) return rest_bytes >= kBlockAlignmentBytes;
+  if (block.pool == kSmallPool) return rest_bytes >= kQuantumBytes;
   return block_bytes < options_.max_split_bytes &&
          rest_bytes > kLargestSmallBlockBytes;
 }

@@ -16,7 +16,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "bench/policies/caching_rules.h"
 #include "bench/policies/driver_ledger.h"
-#include "bench/policies/free_range_tree.h"
+#include "firn/core/placement/free_range_tree.h"
 
 namespace firn::bench {
 

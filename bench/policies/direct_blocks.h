@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "bench/policies/lowest_bit_set.h"
+#include "firn/core/placement/lowest_bit_set.h"
 
 namespace firn::bench {
 

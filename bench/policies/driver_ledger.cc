@@ -3,7 +3,7 @@
 
 #include "bench/policies/driver_ledger.h"
 
-#include "bench/policies/size_rounding.h"
+#include "firn/core/placement/size_rounding.h"
 
 namespace firn::bench {
 

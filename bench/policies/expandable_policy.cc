@@ -6,7 +6,8 @@
 #include <algorithm>
 
 #include "bench/policies/policy_errors.h"
-#include "bench/policies/size_rounding.h"
+#include "firn/core/placement/size_rounding.h"
+#include "firn/vmm/units.h"
 
 namespace firn::bench {
 namespace {
@@ -43,7 +44,7 @@ uint32_t ExpandablePolicy::PoolFor(uint64_t block_bytes, uint32_t stream) {
 absl::StatusOr<uint64_t> ExpandablePolicy::Allocate(uint64_t bytes,
                                                     uint32_t stream) {
   if (bytes > kLargestRequestBytes) return NoRoom();
-  const uint64_t block_bytes = RoundUp(bytes, kBlockAlignmentBytes);
+  const uint64_t block_bytes = RoundUp(bytes, kQuantumBytes);
   ExpandablePool& pool = pools_[PoolFor(block_bytes, stream)];
   const ExpandablePool::Placement placement = pool.Find(block_bytes);
   // On shortage the original gives back its empty granules; here there are
@@ -65,7 +66,7 @@ absl::Status ExpandablePolicy::Free(uint64_t address, uint32_t /*stream*/) {
   if (block == blocks_.end()) return NotABlock(address);
   ExpandablePool& pool = pools_[address / pool_bytes_];
   const uint64_t emptied =
-      pool.Give(address, RoundUp(block->second, kBlockAlignmentBytes));
+      pool.Give(address, RoundUp(block->second, kQuantumBytes));
   ledger_.ChargeRelease(emptied);
   mapped_granules_ -= emptied;
   live_bytes_ -= block->second;

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "bench/policies/size_rounding.h"
+#include "firn/core/placement/size_rounding.h"
 
 namespace firn::bench {
 

@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "absl/container/btree_set.h"
-#include "bench/policies/free_range_tree.h"
+#include "firn/core/placement/free_range_tree.h"
 
 namespace firn::bench {
 

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "bench/policies/block_contents.h"
-#include "bench/policies/size_rounding.h"
+#include "firn/core/placement/size_rounding.h"
 #include "firn/core/pool_options.h"
 #include "firn/core/pool_stats.h"
 

@@ -4,7 +4,7 @@
 #include "bench/policies/ideal_policy.h"
 
 #include "bench/policies/policy_errors.h"
-#include "bench/policies/size_rounding.h"
+#include "firn/core/placement/size_rounding.h"
 
 namespace firn::bench {
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "bench/policies/size_rounding.h"
+#include "firn/core/placement/size_rounding.h"
 
 namespace firn::bench {
 
@@ -36,7 +36,7 @@ void PageStore::GiveOwnPages(uint64_t bytes) {
   ledger_.ChargeRelease(pages);
 }
 
-uint64_t PageStore::Place(SizeClass size_class, uint64_t tag) {
+uint64_t PageStore::Place(SlabClass size_class, uint64_t tag) {
   if (!HasFreeSlot(size_class) && !emptied_.empty()) {
     slabs_.AddSlab(size_class, emptied_.back());
     emptied_.pop_back();

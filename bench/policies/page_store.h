@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "bench/policies/driver_ledger.h"
-#include "bench/policies/free_range_tree.h"
 #include "bench/policies/policy.h"
 #include "bench/policies/policy_options.h"
-#include "bench/policies/size_classes.h"
 #include "bench/policies/slab_heap.h"
+#include "firn/core/placement/free_range_tree.h"
+#include "firn/core/placement/slab_classes.h"
 
 namespace firn::bench {
 
@@ -38,11 +38,11 @@ class PageStore {
   void GiveOwnPages(uint64_t bytes);
 
   // Whether a block of the class needs no new page.
-  bool HasFreeSlot(SizeClass size_class) const {
+  bool HasFreeSlot(SlabClass size_class) const {
     return slabs_.HasFreeSlot(size_class);
   }
   // The address of a new block. REQUIRES: HasFreeSlot() or a free page.
-  uint64_t Place(SizeClass size_class, uint64_t tag);
+  uint64_t Place(SlabClass size_class, uint64_t tag);
   // The tag of the block that is gone now; 0 if there was none.
   uint64_t Free(uint64_t address);
 

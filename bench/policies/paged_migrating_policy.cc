@@ -4,14 +4,15 @@
 #include "bench/policies/paged_migrating_policy.h"
 
 #include "bench/policies/policy_errors.h"
-#include "bench/policies/size_classes.h"
-#include "bench/policies/size_rounding.h"
+#include "firn/core/placement/size_rounding.h"
+#include "firn/core/placement/slab_classes.h"
+#include "firn/vmm/units.h"
 
 namespace firn::bench {
 namespace {
 
 constexpr uint64_t kFirstIdentity = uint64_t{1} << 62;
-constexpr uint64_t kIdentityStride = kBlockAlignmentBytes;
+constexpr uint64_t kIdentityStride = kQuantumBytes;
 
 }  // namespace
 
@@ -26,12 +27,12 @@ PagedMigratingPolicy::PagedMigratingPolicy(const PolicyOptions& options)
 absl::StatusOr<uint64_t> PagedMigratingPolicy::Allocate(uint64_t bytes,
                                                         uint32_t /*stream*/) {
   const bool needs_own_pages = pages_.NeedsOwnPages(bytes);
-  SizeClass size_class;
+  SlabClass size_class;
   uint64_t new_pages = 0;
   if (needs_own_pages) {
     new_pages = DivideUp(bytes, pages_.page_bytes());
   } else {
-    size_class = SizeClassOf(bytes);
+    size_class = SlabClassOf(bytes);
     new_pages = pages_.HasFreeSlot(size_class) ? 0 : 1;
   }
   const double start_us = SpentUs();

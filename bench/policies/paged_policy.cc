@@ -4,8 +4,8 @@
 #include "bench/policies/paged_policy.h"
 
 #include "bench/policies/policy_errors.h"
-#include "bench/policies/size_classes.h"
-#include "bench/policies/size_rounding.h"
+#include "firn/core/placement/size_rounding.h"
+#include "firn/core/placement/slab_classes.h"
 
 namespace firn::bench {
 
@@ -23,7 +23,7 @@ absl::StatusOr<uint64_t> PagedPolicy::Allocate(uint64_t bytes,
     live_bytes_ += bytes;
     return own_pages_.Add(bytes);
   }
-  const SizeClass size_class = SizeClassOf(bytes);
+  const SlabClass size_class = SlabClassOf(bytes);
   if (!pages_.HasFreeSlot(size_class) && pages_.free_pages() == 0) {
     return NoRoom();
   }

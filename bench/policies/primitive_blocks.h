@@ -13,7 +13,7 @@
 #include "absl/container/btree_map.h"
 #include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
-#include "bench/policies/free_range_tree.h"
+#include "firn/core/placement/free_range_tree.h"
 
 namespace firn::bench {
 

@@ -6,7 +6,8 @@
 #include <utility>
 
 #include "bench/policies/policy_errors.h"
-#include "bench/policies/size_rounding.h"
+#include "firn/core/placement/size_rounding.h"
+#include "firn/vmm/units.h"
 
 namespace firn::bench {
 
@@ -14,7 +15,7 @@ SizeHashPolicy::SizeHashPolicy(const PolicyOptions& options)
     : capacity_bytes_(options.capacity_bytes),
       extent_(options.granule_bytes, options.cost) {}
 
-absl::optional<uint64_t> SizeHashPolicy::Place(uint64_t block_bytes) {
+std::optional<uint64_t> SizeHashPolicy::Place(uint64_t block_bytes) {
   if (const auto exact = bins_.Pop(block_bytes); exact.has_value()) {
     return exact;
   }
@@ -40,9 +41,9 @@ void SizeHashPolicy::Coalesce() {
 absl::StatusOr<uint64_t> SizeHashPolicy::Allocate(uint64_t bytes,
                                                   uint32_t /*stream*/) {
   if (bytes > capacity_bytes_) return NoRoom();
-  const uint64_t block_bytes = RoundUp(bytes, kBlockAlignmentBytes);
+  const uint64_t block_bytes = RoundUp(bytes, kQuantumBytes);
   if (block_bytes > capacity_bytes_ - live_block_bytes_) return NoRoom();
-  const absl::optional<uint64_t> address = Place(block_bytes);
+  const std::optional<uint64_t> address = Place(block_bytes);
   if (!address.has_value()) return NoRoom();
   extent_.GrowTo(*address + block_bytes);
   blocks_.emplace(*address, bytes);
@@ -54,7 +55,7 @@ absl::StatusOr<uint64_t> SizeHashPolicy::Allocate(uint64_t bytes,
 absl::Status SizeHashPolicy::Free(uint64_t address, uint32_t /*stream*/) {
   const auto block = blocks_.find(address);
   if (block == blocks_.end()) return NotABlock(address);
-  const uint64_t block_bytes = RoundUp(block->second, kBlockAlignmentBytes);
+  const uint64_t block_bytes = RoundUp(block->second, kQuantumBytes);
   bins_.Push({address, block_bytes});
   live_block_bytes_ -= block_bytes;
   live_bytes_ -= block->second;

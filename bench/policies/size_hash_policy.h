@@ -20,17 +20,17 @@
 #define FIRN_BENCH_POLICIES_SIZE_HASH_POLICY_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/optional.h"
 #include "bench/policies/arena_extent.h"
-#include "bench/policies/best_fit_ranges.h"
 #include "bench/policies/policy.h"
 #include "bench/policies/policy_options.h"
-#include "bench/policies/size_hash_table.h"
+#include "firn/core/placement/best_fit_ranges.h"
+#include "firn/core/placement/size_hash_table.h"
 
 namespace firn::bench {
 
@@ -45,7 +45,7 @@ class SizeHashPolicy : public Policy {
   PolicyReport Report() override { return extent_.Report(live_bytes_); }
 
  private:
-  absl::optional<uint64_t> Place(uint64_t block_bytes);
+  std::optional<uint64_t> Place(uint64_t block_bytes);
   // Empties the bins into the free ranges.
   void Coalesce();
 

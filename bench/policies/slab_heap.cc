@@ -8,12 +8,12 @@
 
 namespace firn::bench {
 
-bool SlabHeap::HasFreeSlot(SizeClass size_class) const {
+bool SlabHeap::HasFreeSlot(SlabClass size_class) const {
   return size_class.index < classes_.size() &&
          classes_[size_class.index].free_slots > 0;
 }
 
-void SlabHeap::AddSlab(SizeClass size_class, SlabRun run) {
+void SlabHeap::AddSlab(SlabClass size_class, SlabRun run) {
   if (size_class.index >= classes_.size()) {
     classes_.resize(size_class.index + 1);
   }
@@ -58,7 +58,7 @@ void SlabHeap::Refile(const Slab& slab, uint64_t free_slots_before) {
   }
 }
 
-uint64_t SlabHeap::Place(SizeClass size_class, uint64_t tag) {
+uint64_t SlabHeap::Place(SlabClass size_class, uint64_t tag) {
   const Class& its_class = classes_[size_class.index];
   const uint64_t first_granule = moves_ == CompactionMode::kBackground
                                      ? its_class.by_free_slots.begin()->second

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "absl/container/btree_set.h"
-#include "bench/policies/lowest_bit_set.h"
 #include "bench/policies/policy_options.h"
-#include "bench/policies/size_classes.h"
+#include "firn/core/placement/lowest_bit_set.h"
+#include "firn/core/placement/slab_classes.h"
 
 namespace firn::bench {
 
@@ -59,11 +59,11 @@ class SlabHeap {
   SlabHeap(uint64_t granule_bytes, CompactionMode moves)
       : granule_bytes_(granule_bytes), moves_(moves) {}
 
-  bool HasFreeSlot(SizeClass size_class) const;
+  bool HasFreeSlot(SlabClass size_class) const;
   // REQUIRES: the slabs of a class all have the same length.
-  void AddSlab(SizeClass size_class, SlabRun run);
+  void AddSlab(SlabClass size_class, SlabRun run);
   // The address of a new block. REQUIRES: HasFreeSlot(size_class).
-  uint64_t Place(SizeClass size_class, uint64_t tag);
+  uint64_t Place(SlabClass size_class, uint64_t tag);
   FreedBlock Free(uint64_t address);
 
   // Classes are numbered from 0 to classes() - 1.
@@ -79,7 +79,7 @@ class SlabHeap {
  private:
   struct Slab {
     SlabRun run;
-    SizeClass size_class;
+    SlabClass size_class;
     LowestBitSet free_slots;
     std::vector<uint64_t> tags;  // by slot, 0 where no block is live
   };

@@ -11,44 +11,22 @@
 
 #include <cstdint>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
-#include "bench/policies/arena_extent.h"
-#include "bench/policies/free_range_tree.h"
-#include "bench/policies/policy.h"
+#include "bench/policies/arena_policy.h"
 #include "bench/policies/policy_options.h"
-#include "bench/policies/slab_heap.h"
+#include "firn/core/placement/free_range_tree.h"
+#include "firn/core/placement_kind.h"
 
 namespace firn::bench {
 
-// Objects of up to half a granule live in slabs of SlabGranules() granules
-// each; larger requests get whole granules. Both are runs of the arena's
-// granules, placed by address-ordered first fit and joined at once when freed.
-class SlabPolicy : public Policy {
+// A slab is used as a whole, with its first object.
+class SlabPolicy : public WholeArenaPolicy<PlacementKind::kSlab> {
  public:
   explicit SlabPolicy(const PolicyOptions& options);
 
-  absl::string_view name() const override { return "slab"; }
-  absl::StatusOr<uint64_t> Allocate(uint64_t bytes, uint32_t stream) override;
-  absl::Status Free(uint64_t address, uint32_t stream) override;
-  PolicyUsage usage() const override { return extent_.usage(); }
-  PolicyReport Report() override { return extent_.Report(live_bytes_); }
-
  private:
-  // The address of a run of granules; ResourceExhausted if none is free.
-  absl::StatusOr<uint64_t> TakeRun(uint64_t granules);
-  void GiveRun(SlabRun run);
-  absl::StatusOr<uint64_t> AllocateRun(uint64_t bytes);
+  uint64_t EndOf(FreeRange extent, uint64_t bytes) const override;
 
   const uint64_t granule_bytes_;
-  ArenaExtent extent_;
-  FreeRangeTree free_runs_;
-  SlabHeap slabs_;  // the tags are requested bytes
-  // Requested bytes of the blocks with granules of their own, by address.
-  absl::flat_hash_map<uint64_t, uint64_t> runs_;
-  uint64_t live_bytes_ = 0;
 };
 
 }  // namespace firn::bench

@@ -5,8 +5,8 @@
 
 #include <iterator>
 
-#include "bench/policies/size_rounding.h"
-#include "bench/policies/slab_shape.h"
+#include "firn/core/placement/size_rounding.h"
+#include "firn/core/placement/slab_shape.h"
 
 namespace firn::bench {
 namespace {
@@ -21,14 +21,14 @@ SlabTier::SlabTier(GranuleBudget* budget)
   unused_addresses_.Insert({0, kAddressesEnd});
 }
 
-uint64_t SlabTier::MissingGranules(SizeClass size_class) const {
+uint64_t SlabTier::MissingGranules(SlabClass size_class) const {
   if (slabs_.HasFreeSlot(size_class)) return 0;
   const uint64_t granules =
       SlabGranules(size_class.block_bytes, budget_->granule_bytes());
   return kept_.contains(granules) ? 0 : granules;
 }
 
-uint64_t SlabTier::Allocate(SizeClass size_class, uint64_t bytes) {
+uint64_t SlabTier::Allocate(SlabClass size_class, uint64_t bytes) {
   if (!slabs_.HasFreeSlot(size_class)) {
     const uint64_t granules =
         SlabGranules(size_class.block_bytes, budget_->granule_bytes());

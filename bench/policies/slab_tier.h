@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "absl/container/btree_map.h"
-#include "bench/policies/free_range_tree.h"
 #include "bench/policies/granule_budget.h"
-#include "bench/policies/size_classes.h"
 #include "bench/policies/slab_heap.h"
+#include "firn/core/placement/free_range_tree.h"
+#include "firn/core/placement/slab_classes.h"
 
 namespace firn::bench {
 
@@ -27,9 +27,9 @@ class SlabTier {
 
   // The granules that a block of the class needs from the budget: 0 if a slab
   // has room or an empty one of the right length is kept.
-  uint64_t MissingGranules(SizeClass size_class) const;
+  uint64_t MissingGranules(SlabClass size_class) const;
   // The address of a new block. REQUIRES: the budget has the granules missing.
-  uint64_t Allocate(SizeClass size_class, uint64_t bytes);
+  uint64_t Allocate(SlabClass size_class, uint64_t bytes);
   // The requested bytes of the block that is gone now; 0 if there was none.
   uint64_t Free(uint64_t address);
 

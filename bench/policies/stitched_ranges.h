@@ -14,8 +14,8 @@
 #include "absl/container/btree_set.h"
 #include "absl/container/inlined_vector.h"
 #include "bench/policies/driver_ledger.h"
-#include "bench/policies/free_range_tree.h"
 #include "bench/policies/primitive_blocks.h"
+#include "firn/core/placement/free_range_tree.h"
 
 namespace firn::bench {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "bench/policies/policy_errors.h"
-#include "bench/policies/size_rounding.h"
+#include "firn/core/placement/size_rounding.h"
 
 namespace firn::bench {
 namespace {

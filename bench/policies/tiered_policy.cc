@@ -4,8 +4,8 @@
 #include "bench/policies/tiered_policy.h"
 
 #include "bench/policies/policy_errors.h"
-#include "bench/policies/size_classes.h"
-#include "bench/policies/size_rounding.h"
+#include "firn/core/placement/size_rounding.h"
+#include "firn/core/placement/slab_classes.h"
 
 namespace firn::bench {
 namespace {
@@ -39,7 +39,7 @@ bool TieredPolicy::MakeRoom(uint64_t granules) {
 
 absl::StatusOr<uint64_t> TieredPolicy::Place(uint64_t bytes) {
   if (bytes < kLeastBuddyBytes) {
-    const SizeClass size_class = SizeClassOf(bytes);
+    const SlabClass size_class = SlabClassOf(bytes);
     if (!MakeRoom(slab_tier_.MissingGranules(size_class))) return NoRoom();
     return slab_tier_.Allocate(size_class, bytes);
   }

@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kKiB = 1024;
 constexpr uint64_t kGranule = 2048 * kKiB;
 
-const SizeClass kQuarter = SizeClassOf(kGranule / 4);
+const SlabClass kQuarter = SlabClassOf(kGranule / 4);
 
 TEST(SlabHeapTest, FillsTheLowestSlabAndTheLowestSlotFirst) {
   SlabHeap heap(kGranule, CompactionMode::kOff);
@@ -59,7 +59,7 @@ TEST(SlabHeapTest, HandsAnEmptySlabBackWithItsLastBlock) {
 }
 
 TEST(SlabHeapTest, ASlabMaySpanSeveralGranules) {
-  const SizeClass size_class = SizeClassOf(576 * kKiB);  // 7 in 4 MiB
+  const SlabClass size_class = SlabClassOf(576 * kKiB);  // 7 in 4 MiB
   SlabHeap heap(kGranule, CompactionMode::kOff);
   heap.AddSlab(size_class, {2 * kGranule, 2});
   for (uint64_t i = 0; i < 7; ++i) {
