@@ -3,6 +3,10 @@
 
 #include "firn/core/arena.h"
 
+#include <utility>
+
+#include "absl/memory/memory.h"
+
 namespace firn {
 namespace {
 
@@ -18,7 +22,7 @@ BackingOptions OptionsOf(const ArenaKey& key) {
 
 }  // namespace
 
-Arena::Arena(const ArenaParts& parts, ArenaIndex index, ArenaKey arena_key)
+Arena::Arena(ArenaParts parts, ArenaIndex index, ArenaKey arena_key)
     : key(arena_key),
       books(parts.quanta_per_granule, parts.max_mappings_per_granule,
             parts.table, index),
@@ -26,7 +30,11 @@ Arena::Arena(const ArenaParts& parts, ArenaIndex index, ArenaKey arena_key)
               OptionsOf(key), parts.wait_for_freed, parts.zero),
       windows(&backing, parts.size_classes, parts.slots),
       large(&backing),
-      compactor(&backing, &windows, parts.relocator, parts.pins,
+      placed(parts.structure == nullptr
+                 ? nullptr
+                 : absl::make_unique<PlacementAllocator>(
+                       &backing, std::move(parts.structure))),
+      compactor(&backing, &windows, placed.get(), parts.relocator, parts.pins,
                 parts.observer) {}
 
 }  // namespace firn

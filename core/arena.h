@@ -7,11 +7,15 @@
 #ifndef FIRN_CORE_ARENA_H_
 #define FIRN_CORE_ARENA_H_
 
+#include <memory>
+
 #include "firn/core/compactor.h"
 #include "firn/core/domain.h"
 #include "firn/core/placement/backing.h"
 #include "firn/core/placement/granule_books.h"
 #include "firn/core/placement/large_allocator.h"
+#include "firn/core/placement/placement.h"
+#include "firn/core/placement/placement_allocator.h"
 #include "firn/core/placement/slot_directory.h"
 #include "firn/core/placement/window_allocator.h"
 #include "firn/core/pool_options.h"
@@ -38,6 +42,8 @@ struct ArenaParts {
   AddressSpace* address_space = nullptr;
   GranuleStore* store = nullptr;
   MappingTable* mappings = nullptr;
+  // Null where firn's own placement is used.
+  std::unique_ptr<Placement> structure;
   const SizeClasses* size_classes = nullptr;
   SlotDirectory* slots = nullptr;
   Relocator* relocator = nullptr;
@@ -49,7 +55,7 @@ struct ArenaParts {
 
 // Thread safety: none; guarded by its owner.
 struct Arena {
-  Arena(const ArenaParts& parts, ArenaIndex index, ArenaKey arena_key);
+  Arena(ArenaParts parts, ArenaIndex index, ArenaKey arena_key);
 
   // Whether passes may move what is in it.
   bool may_move() const { return key.memory_class == MemoryClass::kMovable; }
@@ -63,6 +69,8 @@ struct Arena {
   Backing backing;
   WindowAllocator windows;
   LargeAllocator large;
+  // Null unless blocks are where a structure puts them.
+  const std::unique_ptr<PlacementAllocator> placed;
   Compactor compactor;
   // A pass is at it, and may let go of the lock: it must not go.
   bool is_in_pass = false;

@@ -29,6 +29,17 @@ void Pool::Impl::ForEachBlockOn(VgIndex vg, Visit visit) const {
     if (contents.requested_bytes > 0) visit(start, contents);
     return;
   }
+  if (record.role == VgRole::kPlaced) {
+    arena.placed->ForEachBlockOn(
+        vg, [&](const PlacementAllocator::PlacedBlock& block) {
+          SlotContents contents;
+          contents.requested_bytes = block.requested_bytes;
+          contents.state = block.requested_bytes > 0 ? BlockState::kMarked
+                                                     : BlockState::kPending;
+          visit(block.start, contents);
+        });
+    return;
+  }
   if (record.role != VgRole::kWindow) return;
   std::vector<OffsetInterval> extents;
   arena.windows.AppendLiveExtents(record.owner, &extents);

@@ -22,14 +22,15 @@ constexpr uint32_t kCrowdedMappings = 32;
 }  // namespace
 
 Compactor::Compactor(Backing* backing, WindowAllocator* windows,
-                     Relocator* relocator, const PinnedBlocks* pins,
-                     MoveObserver* observer)
+                     PlacementAllocator* placed, Relocator* relocator,
+                     const PinnedBlocks* pins, MoveObserver* observer)
     : backing_(backing),
       books_(&backing->books()),
       windows_(windows),
+      placed_(placed),
       pins_(pins),
       observer_(observer),
-      batch_(backing, windows, relocator, pins, observer) {}
+      batch_(backing, windows, placed, relocator, pins, observer) {}
 
 bool Compactor::AppendPacked(const GranuleRecord& record,
                              absl::Span<const VgIndex> pinned,
@@ -45,7 +46,8 @@ bool Compactor::AppendPacked(const GranuleRecord& record,
       return false;
     }
     quanta.push_back(vg.role == VgRole::kWindow ? windows_->LiveQuanta(vg.owner)
-                                                : vg.window.quanta());
+                     : vg.role == VgRole::kPlaced ? placed_->LiveQuanta(at)
+                                                  : vg.window.quanta());
   }
   ++snapshot->packed_granules;
   return true;
@@ -93,11 +95,7 @@ uint32_t Compactor::FillSnapshot(bool quiet_only, Snapshot* snapshot) const {
         entry.is_pinned = !observer_->IsQuiet(at);
       }
       entry.first_extent = static_cast<uint32_t>(snapshot->extents.size());
-      if (vg.role == VgRole::kWindow) {
-        windows_->AppendLiveExtents(vg.owner, &snapshot->extents);
-      } else {
-        snapshot->extents.push_back(vg.window);
-      }
+      batch_.AppendLiveExtents(at, &snapshot->extents);
       entry.extent_count =
           static_cast<uint32_t>(snapshot->extents.size()) - entry.first_extent;
       for (const OffsetInterval& extent : snapshot->ExtentsOf(entry)) {

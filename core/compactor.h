@@ -20,6 +20,7 @@
 #include "firn/core/pinned_blocks.h"
 #include "firn/core/placement/backing.h"
 #include "firn/core/placement/large_allocator.h"
+#include "firn/core/placement/placement_allocator.h"
 #include "firn/core/placement/window_allocator.h"
 #include "firn/core/pool_options.h"
 #include "firn/core/pool_stats.h"
@@ -36,7 +37,9 @@ struct LiveFigures {
 class Compactor {
  public:
   // Owns none of its arguments, which must outlive it.
-  Compactor(Backing* backing, WindowAllocator* windows, Relocator* relocator,
+  // `placed` may be null.
+  Compactor(Backing* backing, WindowAllocator* windows,
+            PlacementAllocator* placed, Relocator* relocator,
             const PinnedBlocks* pins, MoveObserver* observer);
 
   // Runs a pass. The caller has proved that no work uses the pool's memory. On
@@ -107,6 +110,7 @@ class Compactor {
   Backing* const backing_;
   GranuleBooks* const books_;
   WindowAllocator* const windows_;
+  const PlacementAllocator* const placed_;
   const PinnedBlocks* const pins_;
   MoveObserver* const observer_;
   MoveBatch batch_;

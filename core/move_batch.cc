@@ -13,7 +13,8 @@ namespace firn {
 namespace {
 
 bool MayMove(const VgRecord& record) {
-  return record.role == VgRole::kWindow || record.role == VgRole::kRemainder;
+  return record.role == VgRole::kWindow || record.role == VgRole::kRemainder ||
+         record.role == VgRole::kPlaced;
 }
 
 // Of lists that are sorted and do not touch.
@@ -40,11 +41,12 @@ std::ptrdiff_t Signed(size_t index) {
 }  // namespace
 
 MoveBatch::MoveBatch(Backing* backing, WindowAllocator* windows,
-                     Relocator* relocator, const PinnedBlocks* pins,
-                     MoveObserver* observer)
+                     PlacementAllocator* placed, Relocator* relocator,
+                     const PinnedBlocks* pins, MoveObserver* observer)
     : backing_(backing),
       books_(&backing->books()),
       windows_(windows),
+      placed_(placed),
       relocator_(relocator),
       pins_(pins),
       observer_(observer) {}
@@ -107,6 +109,7 @@ void MoveBatch::Publish(Result* result) {
       if (record.role == VgRole::kWindow) windows_->PrepareMove(record.owner);
       books_->Move(done.vg, done.to, done.extents.data(), done.extents.size());
       windows_->UnblockAll(source.from);
+      if (placed_ != nullptr) placed_->CloseAllOn(done.to);
       result->quanta += QuantaOf(done.extents);
     }
     backing_->CacheIfUnmapped(source.from);
@@ -172,6 +175,7 @@ void MoveBatch::SetHeld(bool held) {
   }
   for (const GranuleId granule : held_) {
     books_->SetHeld(granule, held);
+    if (held && placed_ != nullptr) placed_->CloseAllOn(granule);
     if (!held) windows_->UnblockAll(granule);
   }
 }
@@ -244,6 +248,19 @@ bool MoveBatch::Check(const Source& source, Kind kind) {
   return true;
 }
 
+void MoveBatch::AppendLiveExtents(VgIndex vg,
+                                  std::vector<OffsetInterval>* extents) const {
+  const VgRecord& record = books_->vg(vg);
+  switch (record.role) {
+    case VgRole::kWindow:
+      return windows_->AppendLiveExtents(record.owner, extents);
+    case VgRole::kPlaced:
+      return placed_->AppendLiveExtents(vg, extents);
+    default:
+      extents->push_back(record.window);
+  }
+}
+
 bool MoveBatch::HasNews(VgIndex vg, Kind kind) const {
   if (kind.is_declared) return !observer_->IsQuiet(vg);
   return kind.is_announced && observer_->HasNews(vg);
@@ -255,12 +272,7 @@ bool MoveBatch::CheckMove(const Relocation& planned, GranuleId from, Kind kind,
       std::binary_search(pinned_.begin(), pinned_.end(), planned.vg)) {
     return false;
   }
-  const VgRecord& record = books_->vg(planned.vg);
-  if (record.role == VgRole::kWindow) {
-    windows_->AppendLiveExtents(record.owner, extents);
-  } else {
-    extents->push_back(record.window);
-  }
+  AppendLiveExtents(planned.vg, extents);
   // Within what was planned they are clear of the other moves to this host.
   return AreWithin(*extents, planned.extents) &&
          CanTakeIn(planned.to, *extents);

@@ -20,6 +20,7 @@
 #include "firn/compaction/snapshot.h"
 #include "firn/core/pinned_blocks.h"
 #include "firn/core/placement/backing.h"
+#include "firn/core/placement/placement_allocator.h"
 #include "firn/core/placement/window_allocator.h"
 
 namespace firn {
@@ -64,7 +65,9 @@ class MoveObserver {
 class MoveBatch {
  public:
   // Owns none of its arguments, which must outlive it.
-  MoveBatch(Backing* backing, WindowAllocator* windows, Relocator* relocator,
+  // `placed` may be null.
+  MoveBatch(Backing* backing, WindowAllocator* windows,
+            PlacementAllocator* placed, Relocator* relocator,
             const PinnedBlocks* pins, MoveObserver* observer);
 
   struct Kind {
@@ -95,6 +98,10 @@ class MoveBatch {
   absl::Status Run(const Snapshot& snapshot,
                    absl::Span<const PlannedMove> moves, Kind kind,
                    Result* result);
+
+  // Appends what is live on a virtual granule that may move, sorted and merged.
+  void AppendLiveExtents(VgIndex vg,
+                         std::vector<OffsetInterval>* extents) const;
 
  private:
   // Part of `relocations_`.
@@ -131,6 +138,7 @@ class MoveBatch {
   Backing* const backing_;
   GranuleBooks* const books_;
   WindowAllocator* const windows_;
+  PlacementAllocator* const placed_;
   Relocator* const relocator_;
   const PinnedBlocks* const pins_;
   MoveObserver* const observer_;

@@ -110,8 +110,8 @@ std::vector<VgIndex> PinnedBlocks::PinnedVgs() const {
   if (empty()) return vgs;
   MutexLock lock(&mutex_);
   for (const auto& [key, entry] : entries_) {
-    const VgIndex vg = entry.block.movable_vg;
-    if (!vg.is_none()) vgs.push_back(vg);
+    const VgRange& range = entry.block.movable_vgs;
+    for (uint32_t i = 0; i < range.count; ++i) vgs.push_back(range.first + i);
   }
   std::sort(vgs.begin(), vgs.end());
   vgs.erase(std::unique(vgs.begin(), vgs.end()), vgs.end());

@@ -24,9 +24,10 @@ namespace firn {
 struct PinnedBlock {
   uint64_t key = 0;    // by which the pool tells blocks apart
   uint64_t bytes = 0;  // requested
-  // The one virtual granule of it that a pass could move: a window's, or the
-  // remainder of a large block; none if the block fills all of its granules.
-  VgIndex movable_vg;
+  // Those of its virtual granules that a pass could move: a window's, the
+  // remainder of a large block, or all that a structure has put it on; none if
+  // the block fills all of its granules.
+  VgRange movable_vgs;
   uint32_t full_granules = 0;  // that it fills alone
 };
 

@@ -10,6 +10,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "firn/core/placement/make_placement.h"
 #include "firn/core/pool_impl.h"
 #include "firn/vmm/relaxed_capture.h"
 
@@ -61,7 +62,12 @@ std::unique_ptr<Arena> Pool::Impl::MakeArena(ArenaIndex index, ArenaKey key) {
     mutex_.AssertHeld();
     return ZeroGranules(vgs);
   };
-  auto arena = absl::make_unique<Arena>(parts, index, key);
+  // An importer sees all of a granule: blocks of others have no place there.
+  if (key.memory_class != MemoryClass::kExportable) {
+    parts.structure =
+        MakePlacement(options_.placement, options_.tiers, granule_bytes_);
+  }
+  auto arena = absl::make_unique<Arena>(std::move(parts), index, key);
   if (domains_->are_used()) arena->backing.KeepDomainsApart();
   return arena;
 }

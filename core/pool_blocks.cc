@@ -20,7 +20,7 @@ CacheKey Pool::Impl::KeyOf(uint64_t bytes,
   CacheKey key;
   key.size_class = size_classes_.count();
   const uint64_t quanta = BytesToQuanta(bytes);
-  if (quanta >= size_classes_.limit_quanta() || !options.is_ordinary() ||
+  if (quanta >= cached_limit_quanta_ || !options.is_ordinary() ||
       options.alignment_bytes > kQuantumBytes ||
       !absl::has_single_bit(options.alignment_bytes) ||
       has_open_graph_pool_.load(std::memory_order_relaxed)) {
@@ -204,6 +204,8 @@ uint64_t Pool::Impl::RequestedBytes(BlockStart start) const {
     case VgRole::kRemainder:
     case VgRole::kInterior:
       return arena.large.RequestedBytes(start);
+    case VgRole::kPlaced:
+      return arena.placed->RequestedBytes(start);
     default:
       return 0;
   }
@@ -351,14 +353,23 @@ absl::Status Pool::Impl::ReleaseWithOlder(const FreedBlock& block,
 
 uint64_t Pool::Impl::SetPending(BlockStart start) {
   Arena& arena = ArenaOf(start.vg);
-  return VgAt(start.vg).role == VgRole::kWindow
-             ? arena.windows.SetPending(start)
-             : arena.large.SetPending(start);
+  switch (VgAt(start.vg).role) {
+    case VgRole::kWindow:
+      return arena.windows.SetPending(start);
+    case VgRole::kPlaced:
+      return arena.placed->SetPending(start);
+    default:
+      return arena.large.SetPending(start);
+  }
 }
 
 void Pool::Impl::SetLive(const FreedBlock& block) {
   const VgRecord& record = VgAt(block.start.vg);
   Arena& arena = *arenas_[record.arena];
+  if (record.role == VgRole::kPlaced) {
+    arena.placed->SetLive(block.start, block.bytes);
+    return;
+  }
   if (record.role != VgRole::kWindow) {
     arena.large.SetLive(block.start, block.bytes);
     return;
@@ -378,6 +389,7 @@ void Pool::Impl::Release(BlockStart start) {
     arena.windows.Free(start);
     return;
   }
+  if (record.role == VgRole::kPlaced) return arena.placed->Free(start);
   if (arena.is_exportable()) return ReleaseExportable(&arena, start);
   const GranuleId shared = arena.large.Park(start);
   if (!shared.is_none()) arena.windows.UnblockAll(shared);

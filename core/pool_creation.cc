@@ -200,6 +200,8 @@ absl::StatusOr<GranuleStoreOptions> ChooseStore(const PoolOptions& options,
       ChooseGranuleBytes(options, driver, store);
   if (!granule_bytes.ok()) return granule_bytes.status();
   store.granule_bytes = *granule_bytes;
+  const absl::Status tiers = options.tiers.Validate(*granule_bytes);
+  if (!tiers.ok()) return tiers;
   const uint64_t granules = options.capacity_bytes / *granule_bytes;
   if (granules == 0) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -371,6 +373,9 @@ Pool::Impl::Impl(PoolOptions options, Parts parts)
       base_address_(parts.address_space->base()),
       address_bytes_(parts.address_space->vg_count() * granule_bytes_),
       size_classes_(quanta_per_granule_),
+      cached_limit_quanta_(options_.placement == PlacementKind::kFirn
+                               ? size_classes_.limit_quanta()
+                               : 0),
       tracker_(std::move(parts.tracker)),
       gate_(devices_, tracker_.get(), GateOptions(options_)),
       store_(driver_, parts.store),

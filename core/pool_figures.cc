@@ -100,11 +100,17 @@ absl::StatusOr<uint64_t> Pool::Impl::Generation(const void* ptr) const {
   return GenerationOf(*start);
 }
 
+VgRange Pool::Impl::RangeOf(BlockStart start) const {
+  const Arena& arena = ArenaOf(start.vg);
+  return VgAt(start.vg).role == VgRole::kPlaced ? arena.placed->RangeOf(start)
+                                                : arena.large.RangeOf(start.vg);
+}
+
 uint64_t Pool::Impl::GenerationOf(BlockStart start) const {
   if (VgAt(start.vg).role == VgRole::kWindow) {
     return mappings_.generation(start.vg);
   }
-  const VgRange range = ArenaOf(start.vg).large.RangeOf(start.vg);
+  const VgRange range = RangeOf(start);
   uint64_t generation = 0;
   for (uint32_t i = 0; i < range.count; ++i) {
     generation += mappings_.generation(range.first + i);
@@ -128,7 +134,9 @@ absl::Status Pool::Impl::CheckInvariants() {
   for (const auto& arena : arenas_) {
     for (const absl::Status& status :
          {arena->books.CheckInvariants(), arena->windows.CheckInvariants(),
-          arena->large.CheckInvariants()}) {
+          arena->large.CheckInvariants(),
+          arena->placed == nullptr ? absl::OkStatus()
+                                   : arena->placed->CheckInvariants()}) {
       if (!status.ok()) return status;
     }
   }

@@ -46,6 +46,10 @@ void CountBlocks(const Arena& arena, FragmentationCensus* census) {
   arena.large.ForEachBlock([&](uint64_t requested_bytes, uint64_t quanta) {
     census->AddBlock(requested_bytes, QuantaToBytes(quanta));
   });
+  if (arena.placed == nullptr) return;
+  arena.placed->ForEachBlock([&](const PlacementAllocator::PlacedBlock& block) {
+    census->AddBlock(block.requested_bytes, QuantaToBytes(block.quanta));
+  });
 }
 
 void AddHoles(const FreeSpace& part, FreeSpace* space) {

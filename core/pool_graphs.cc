@@ -200,6 +200,7 @@ bool Pool::Impl::HoldsPlace(const FreedBlock& block) const {
     }
     case VgRole::kRemainder:
     case VgRole::kInterior:
+    case VgRole::kPlaced:
       // Nothing is parked while this is asked.
       return RequestedBytes(block.start) == 0;
     default:

@@ -164,38 +164,67 @@ class Pool::Impl::HookCaller final : public MoveObserver {
       pause = absl::Now() - closed_at_;
     }
     if (announced_.empty()) return pause;
-    for (AnnouncedSource& source : announced_) {
+    for (Announcement& announcement : announced_) {
       std::vector<AnnouncedBlock> left;
-      for (AnnouncedBlock& announced : source.blocks) {
+      for (AnnouncedBlock& announced : announcement.blocks) {
         if (!impl_->announced_.contains(UseKey(announced.start))) continue;
         announced.block.new_generation = impl_->GenerationOf(announced.start);
         left.push_back(announced);
       }
-      source.blocks = std::move(left);
+      announcement.blocks = std::move(left);
     }
     impl_->announced_.clear();
     impl_->WithoutLock([this] {
-      for (const AnnouncedSource& source : announced_) {
-        impl_->hooks_->After(BlocksOf(source), source.called);
+      for (const Announcement& announcement : announced_) {
+        impl_->hooks_->After(BlocksOf(announcement), announcement.called);
       }
     });
     return pause;
   }
 
  private:
-  struct AnnouncedSource {
+  // What hooks are told at a time: the blocks of a source or, where blocks lie
+  // on several, of all of those, as each block is announced once.
+  struct Announcement {
+    std::vector<size_t> sources;
     std::vector<AnnouncedBlock> blocks;
     std::vector<uint64_t> called;  // the hooks that are to hear of the end
   };
 
   void ListBlocks(const std::vector<MovingSource>& sources) {
     impl_->mutex_.AssertHeld();
-    announced_.assign(sources.size(), AnnouncedSource());
+    announced_.clear();
+    absl::flat_hash_map<uint64_t, size_t> told_in;  // by UseKey
     for (size_t i = 0; i < sources.size(); ++i) {
+      Announcement announcement;
+      announcement.sources.push_back(i);
+      std::vector<AnnouncedBlock> found;
       for (const VgIndex vg : sources[i].vgs) {
-        impl_->AnnounceBlocksOn(vg, &announced_[i].blocks);
+        impl_->AnnounceBlocksOn(vg, &found);
       }
+      for (const AnnouncedBlock& block : found) {
+        const auto [told, is_new] =
+            told_in.emplace(UseKey(block.start), announced_.size());
+        if (is_new) {
+          announcement.blocks.push_back(block);
+        } else if (told->second < announced_.size()) {
+          Join(told->second, &announcement);
+        }
+      }
+      for (const AnnouncedBlock& block : announcement.blocks) {
+        told_in[UseKey(block.start)] = announced_.size();
+      }
+      announced_.push_back(std::move(announcement));
     }
+  }
+  // What was to be told at another time is told with `announcement`.
+  void Join(size_t other, Announcement* announcement) {
+    Announcement& joined = announced_[other];
+    announcement->sources.insert(announcement->sources.end(),
+                                 joined.sources.begin(), joined.sources.end());
+    announcement->blocks.insert(announcement->blocks.end(),
+                                joined.blocks.begin(), joined.blocks.end());
+    joined = Announcement();
   }
   bool has_scopes() const { return impl_->gate_.was_used(); }
   bool AreIdle(const std::vector<MovingSource>& sources) {
@@ -225,25 +254,27 @@ class Pool::Impl::HookCaller final : public MoveObserver {
   }
   // Without the lock.
   void CallBefore(std::vector<MovingSource>* sources) {
-    for (size_t i = 0; i < sources->size(); ++i) {
-      AnnouncedSource& announced = announced_[i];
-      const std::vector<MovingBlock> blocks = BlocksOf(announced);
+    for (Announcement& announcement : announced_) {
+      const std::vector<MovingBlock> blocks = BlocksOf(announcement);
       if (blocks.empty()) continue;
-      (*sources)[i].stays =
-          !impl_->hooks_->Before(blocks, &announced.called).ok();
+      const bool stays =
+          !impl_->hooks_->Before(blocks, &announcement.called).ok();
+      for (const size_t source : announcement.sources) {
+        (*sources)[source].stays = stays;
+      }
     }
   }
 
-  static std::vector<MovingBlock> BlocksOf(const AnnouncedSource& source) {
+  static std::vector<MovingBlock> BlocksOf(const Announcement& announcement) {
     std::vector<MovingBlock> blocks;
-    for (const AnnouncedBlock& announced : source.blocks) {
+    for (const AnnouncedBlock& announced : announcement.blocks) {
       blocks.push_back(announced.block);
     }
     return blocks;
   }
 
   Impl* const impl_;
-  std::vector<AnnouncedSource> announced_;
+  std::vector<Announcement> announced_;
   // Of declared blocks, when the copies began that are under way.
   std::optional<uint64_t> declarations_;
   // While what is read-only is remapped.

@@ -93,6 +93,10 @@ absl::StatusOr<BlockStart> Pool::Impl::TryPlace(const Request& request,
     return domains_->CheckOpen(request.kind.domain);
   }
   if (!domain_records_.empty()) SetQuota(&arena);
+  if (arena.placed != nullptr) {
+    return arena.placed->Allocate(request.quanta, request.alignment_quanta,
+                                  request.bytes);
+  }
   if (IsSmall(request)) {
     return arena.windows.Allocate(
         static_cast<uint32_t>(request.quanta),

@@ -322,14 +322,9 @@ class Pool::Impl final : public Pool::AnyImpl {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // How many granules it takes at most.
   uint32_t GranulesFor(const Request& request) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return main_arena().large.GranulesFor(request.quanta);
-  }
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether it goes into a window.
-  bool IsSmall(const Request& request) const {
-    return request.quanta < quanta_per_granule_ &&
-           request.alignment_quanta <= quanta_per_granule_;
-  }
+  bool IsSmall(const Request& request) const;
   // When a pass for such a request last recovered nothing: one over its domain
   // alone, where that is at its limit.
   uint64_t& FreesAtEmptyPass(const Request& request)
@@ -341,11 +336,7 @@ class Pool::Impl final : public Pool::AnyImpl {
   bool HoleWasInVain(const Request& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   WindowAllocator::Shape ShapeOf(const Request& request)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return arenas_[0]->windows.ShapeOf(
-        static_cast<uint32_t>(request.quanta),
-        static_cast<uint32_t>(request.alignment_quanta));
-  }
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status MakeHole(const Request& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status OutOfMemory(const Request& request,
@@ -388,6 +379,8 @@ class Pool::Impl final : public Pool::AnyImpl {
   uint64_t PinnedGranules() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Has it freed behind the lock: false if it has been freed meanwhile.
   bool MarkBlock(BlockStart start) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Virtual granules of a block that has no window.
+  VgRange RangeOf(BlockStart start) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t GenerationOf(BlockStart start) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -493,6 +486,9 @@ class Pool::Impl final : public Pool::AnyImpl {
   const DevicePtr base_address_;
   const uint64_t address_bytes_;
   const SizeClasses size_classes_;
+  // Requests of so many quanta and more never come from the caches: all of
+  // them, unless placement is firn.
+  const uint32_t cached_limit_quanta_;
 
   // With locks of their own. The gate is closed before mutex_ is taken, never
   // while it is held: an open scope may be waiting for it.

@@ -90,6 +90,25 @@ absl::StatusOr<BlockStart> Pool::Impl::ClimbLadder(const Request& request,
   return OutOfMemory(request, failure, climb);
 }
 
+uint32_t Pool::Impl::GranulesFor(const Request& request) const {
+  const Arena& arena = *arenas_[request.arena];
+  return arena.placed != nullptr ? arena.placed->GranulesFor(
+                                       request.quanta, request.alignment_quanta)
+                                 : arena.large.GranulesFor(request.quanta);
+}
+
+bool Pool::Impl::IsSmall(const Request& request) const {
+  return options_.placement == PlacementKind::kFirn &&
+         request.quanta < quanta_per_granule_ &&
+         request.alignment_quanta <= quanta_per_granule_;
+}
+
+WindowAllocator::Shape Pool::Impl::ShapeOf(const Request& request) {
+  return arenas_[0]->windows.ShapeOf(
+      static_cast<uint32_t>(request.quanta),
+      static_cast<uint32_t>(request.alignment_quanta));
+}
+
 uint32_t Pool::Impl::FreeGranulesFor(const Request& request) const {
   return arenas_[request.arena]->backing.available_granules();
 }
@@ -112,7 +131,8 @@ absl::StatusOr<RungOutcome> Pool::Impl::TryRung(Rung rung,
     case Rung::kMerging:
       return TryMerging(request, reach);
     case Rung::kScatteredHoles:
-      return Outcome(true, "");
+      return Outcome(options_.placement == PlacementKind::kFirn,
+                     "only where placement is firn");
     case Rung::kOpenedHole:
       return TryHole(request, reach);
     default:
@@ -162,7 +182,8 @@ absl::StatusOr<RungOutcome> Pool::Impl::TryMerging(const Request& request,
 absl::StatusOr<RungOutcome> Pool::Impl::TryHole(const Request& request,
                                                 Reach reach) {
   if (!IsSmall(request)) {
-    return Outcome(false, "only for less than a granule");
+    return Outcome(false,
+                   "only for less than a granule, where placement is firn");
   }
   if (reach != Reach::kLiveMemory) return Outcome(false, WhyNotMoved(reach));
   const absl::Status made = MakeHole(request);

@@ -119,7 +119,18 @@ absl::Status PoolOptions::Validate() const {
         "address_space_factor: ", address_space_factor, "; must be from ",
         kMinAddressSpaceFactor, " to ", kMaxAddressSpaceFactor));
   }
+  if (placement > PlacementKind::kTiered) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("placement: ", static_cast<int>(placement),
+                     "; must be from kFirn (0) to kTiered (",
+                     static_cast<int>(PlacementKind::kTiered), ")"));
+  }
   absl::Status status = ValidateNotNegative("max_wait", max_wait);
+  // What the device's granules allow is checked by Pool::Create.
+  if (status.ok()) {
+    status =
+        tiers.Validate(granule_bytes > 0 ? granule_bytes : kMinGranuleBytes);
+  }
   if (!status.ok()) return status;
   if (export_type != ShareableHandleType::kNone &&
       export_type != ShareableHandleType::kPosixFileDescriptor) {

@@ -17,6 +17,7 @@
 #include "firn/core/debug_options.h"
 #include "firn/core/domain.h"
 #include "firn/core/memory_limit.h"
+#include "firn/core/placement_kind.h"
 #include "firn/core/tags.h"
 #include "firn/vmm/driver_types.h"
 
@@ -69,6 +70,16 @@ struct PoolOptions {
   // and for large blocks whose holes are refilled elsewhere. At least 2, at
   // most 1024.
   uint32_t address_space_factor = 32;
+
+  // What decides which free bytes a block gets. Anything but kFirn is a
+  // classical structure, for comparison, or for a program that is made for one
+  // (docs/structures.md): its granules can be merged as well, but take in
+  // nothing new afterwards until they are empty; calls always take the pool's
+  // lock. Exportable memory is placed by kFirn in any case. Where the pool has
+  // no granules, it does not count.
+  PlacementKind placement = PlacementKind::kFirn;
+  // For PlacementKind::kTiered.
+  TierBounds tiers;
 
   // Whether an allocation that would fail may move live memory (level 0 of the
   // contract): only set it where every allocating thread can promise that no

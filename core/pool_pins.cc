@@ -21,17 +21,23 @@ PinnedBlock Pool::Impl::PinnedBlockAt(BlockStart start) const {
   block.key = UseKey(start);
   block.bytes = RequestedBytes(start);
   if (VgAt(start.vg).role == VgRole::kWindow) {
-    block.movable_vg = start.vg;
+    block.movable_vgs.first = start.vg;
+    block.movable_vgs.count = 1;
     return block;
   }
   // No pass would empty them anyway, and they are counted with their arena.
   if (!ArenaOf(start.vg).may_move()) return block;
+  const VgRange range = RangeOf(start);
+  if (VgAt(start.vg).role == VgRole::kPlaced) {
+    block.movable_vgs = range;
+    return block;
+  }
   // The remainder is at either end, if there is one.
-  const VgRange range = ArenaOf(start.vg).large.RangeOf(start.vg);
   block.full_granules = range.count;
   for (const VgIndex vg : {range.first, range.end() - 1}) {
     if (VgAt(vg).role != VgRole::kRemainder) continue;
-    block.movable_vg = vg;
+    block.movable_vgs.first = vg;
+    block.movable_vgs.count = 1;
     block.full_granules = range.count - 1;
   }
   return block;

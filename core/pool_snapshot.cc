@@ -37,7 +37,11 @@ class Pool::Impl::SnapshotSlice {
     const uint32_t count = impl_->address_space_->vg_count();
     const uint32_t end = static_cast<uint32_t>(
         std::min<uint64_t>(uint64_t{vg.value()} + kVgsPerSlice, count));
-    while (vg.value() < end && blocks_.size() < kBlocksPerSlice) {
+    bool is_within_block = false;
+    while (vg.value() < count &&
+           (is_within_block ||
+            (vg.value() < end && blocks_.size() < kBlocksPerSlice))) {
+      is_within_block = false;
       const VgRecord& record = impl_->VgAt(vg);
       uint32_t vgs = 1;
       if (!record.granule.is_none()) {
@@ -49,6 +53,10 @@ class Pool::Impl::SnapshotSlice {
           case VgRole::kRemainder:
           case VgRole::kInterior:
             vgs = AddLarge(vg);
+            break;
+          case VgRole::kPlaced:
+            AddMapped(vg);
+            is_within_block = AddPlaced(vg);
             break;
           default:
             AddMapped(vg);
@@ -121,6 +129,21 @@ class Pool::Impl::SnapshotSlice {
                            contents.requested_bytes, state);
                 });
   }
+  // The blocks that begin there; whether one goes on beyond it.
+  bool AddPlaced(VgIndex vg) {
+    impl_->mutex_.AssertHeld();
+    uint64_t end = 0;
+    impl_->ArenaOf(vg).placed->ForEachBlockOn(
+        vg,
+        [&](const PlacementAllocator::PlacedBlock& block)
+            ABSL_NO_THREAD_SAFETY_ANALYSIS {
+              end = impl_->AddressOf(block.start) + QuantaToBytes(block.quanta);
+              if (block.start.vg != vg) return;
+              AddPlacedBlock(block.start, block.quanta, block.requested_bytes);
+            });
+    return end > impl_->base_address_ +
+                     (uint64_t{vg.value()} + 1) * impl_->granule_bytes_;
+  }
   // Returns how many virtual granules the block has.
   uint32_t AddLarge(VgIndex vg) {
     impl_->mutex_.AssertHeld();
@@ -128,15 +151,20 @@ class Pool::Impl::SnapshotSlice {
     for (uint32_t i = 0; i < placed.range.count; ++i) {
       AddMapped(placed.range.first + i);
     }
-    if (placed.requested_bytes > 0) {
-      AddBlock(placed.start, placed.quanta, placed.requested_bytes,
-               MemoryBlockState::kAllocated);
-    } else if (!placed.is_parked) {
-      // What was asked for is not on record any more.
-      AddBlock(placed.start, placed.quanta, QuantaToBytes(placed.quanta),
-               MemoryBlockState::kPendingFree);
+    if (!placed.is_parked) {
+      AddPlacedBlock(placed.start, placed.quanta, placed.requested_bytes);
     }
     return placed.range.count;
+  }
+  void AddPlacedBlock(BlockStart start, uint64_t quanta,
+                      uint64_t requested_bytes) {
+    if (requested_bytes > 0) {
+      AddBlock(start, quanta, requested_bytes, MemoryBlockState::kAllocated);
+    } else {
+      // What was asked for is not on record any more.
+      AddBlock(start, quanta, QuantaToBytes(quanta),
+               MemoryBlockState::kPendingFree);
+    }
   }
 
   Impl* const impl_;

@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace firn {
 namespace {
 
@@ -129,6 +131,43 @@ absl::StatusOr<VgIndex> Backing::MapNew(GranuleId granule,
   return *vg;
 }
 
+absl::Status Backing::MapRun(VgRange range) {
+  Acquisition acquisition;
+  absl::Status status = AcquireAtMost(range.count, &acquisition);
+  Harvest harvest;
+  std::vector<GranuleId> granules = acquisition.granules;
+  if (status.ok() && granules.size() < range.count) {
+    harvest = ChooseHarvest(
+        range.count - static_cast<uint32_t>(granules.size()), VgRange());
+    granules.insert(granules.end(), harvest.granules.begin(),
+                    harvest.granules.end());
+    if (granules.size() < range.count) {
+      status = absl::ResourceExhaustedError(
+          absl::StrCat(range.count - granules.size(), " of ", range.count,
+                       " granules missing"));
+    }
+  }
+  if (status.ok()) {
+    changes_.clear();
+    AddUnmaps(harvest, &changes_);
+    for (uint32_t i = 0; i < range.count; ++i) {
+      changes_.push_back(MakeChange(range.first + i, granules[i]));
+    }
+    status = Apply(changes_);
+  }
+  if (!status.ok()) {
+    store_->GiveBack(acquisition);
+    return status;
+  }
+  CommitHarvest(harvest);
+  address_space_->Take(range);
+  for (uint32_t i = 0; i < range.count; ++i) {
+    books_->Attach(range.first + i, granules[i], /*of_large_run=*/true);
+  }
+  AddEmptyRun(range);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<VgIndex> Backing::MapAlias(GranuleId granule) {
   return MapNew(granule, Harvest());
 }
@@ -193,7 +232,10 @@ void Backing::AddUnmaps(const Harvest& harvest,
 
 void Backing::CommitHarvest(const Harvest& harvest) {
   for (const VgIndex vg : harvest.vgs) {
-    if (books_->vg(vg).role == VgRole::kEmptyRun) empty_runs_.Remove(OneVg(vg));
+    if (books_->vg(vg).role == VgRole::kEmptyRun) {
+      NoteLeaving(vg);
+      empty_runs_.Remove(OneVg(vg));
+    }
     books_->Detach(vg);
     address_space_->Give(OneVg(vg));
   }
@@ -255,6 +297,7 @@ void Backing::IsolateLost() {
       continue;
     }
     // A block that is live there stays handed out; nothing new comes beside it.
+    NoteLeaving(vg);
     if (record.role == VgRole::kEmptyRun) TakeEmptyRun(OneVg(vg));
     if (record.role == VgRole::kEmptyRun || record.role == VgRole::kSpare) {
       books_->Detach(vg);
@@ -266,6 +309,12 @@ void Backing::IsolateLost() {
   }
   for (const GranuleId granule : mappings_->stuck_granules()) {
     books_->Freeze(granule);
+    if (granule.value() >= books_->granule_limit()) continue;
+    const GranuleRecord& record = books_->granule(granule);
+    if (!books_->IsOwn(record)) continue;
+    for (VgIndex at = record.first; !at.is_none(); at = books_->vg(at).next) {
+      NoteLeaving(at);
+    }
   }
 }
 

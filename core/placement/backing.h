@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -48,6 +49,8 @@ class Backing {
   using WaitForFreed = std::function<absl::Status()>;
   // Fills these virtual granules with zeros, and waits until that is done.
   using Zero = std::function<absl::Status(absl::Span<const VgIndex>)>;
+  // This virtual granule is about to go, or is lost: nothing new comes to it.
+  using OnLeaving = std::function<void(VgIndex)>;
 
   // Owns none of its arguments, which must outlive it.
   Backing(AddressSpace* address_space, GranuleStore* store,
@@ -68,6 +71,15 @@ class Backing {
   void AddEmptyRun(VgRange range);
   void TakeEmptyRun(VgRange range);
 
+  // Told of virtual granules of empty runs, and of lost ones. None at first.
+  void set_on_leaving(OnLeaving on_leaving) {
+    on_leaving_ = std::move(on_leaving);
+  }
+
+  // Maps virtual granules of free addresses to granules of their own, from the
+  // cache, the driver and wherever nothing is live: an empty run.
+  // ResourceExhausted if there are too few.
+  absl::Status MapRun(VgRange range);
   // Maps one more virtual granule to a granule in use; a spare.
   absl::StatusOr<VgIndex> MapAlias(GranuleId granule);
   // A spare on an empty granule. ResourceExhausted if there is no granule left
@@ -127,6 +139,9 @@ class Backing {
   void CacheIfUnmapped(GranuleId granule);
 
  private:
+  void NoteLeaving(VgIndex vg) {
+    if (on_leaving_) on_leaving_(vg);
+  }
   absl::StatusOr<VgIndex> OwnSpare(VgIndex vg);
   absl::StatusOr<VgIndex> MapNew(GranuleId granule, const Harvest& harvest);
 
@@ -137,6 +152,7 @@ class Backing {
   const BackingOptions options_;
   const WaitForFreed wait_for_freed_;
   const Zero zero_;
+  OnLeaving on_leaving_;
   uint32_t quota_granules_ = std::numeric_limits<uint32_t>::max();
   bool keeps_domains_apart_ = false;
   uint64_t zeroed_granules_ = 0;

@@ -31,7 +31,7 @@ OffsetInterval MakeInterval(uint32_t lo, uint32_t hi) {
 
 bool IsLiveRole(VgRole role) {
   return role == VgRole::kWindow || role == VgRole::kRemainder ||
-         role == VgRole::kInterior;
+         role == VgRole::kInterior || role == VgRole::kPlaced;
 }
 
 }  // namespace

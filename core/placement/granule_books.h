@@ -72,7 +72,7 @@ class GranuleBooks {
   // --- Roles ---
   // A spare takes up a window or an interior.
   void Activate(VgIndex vg, VgRole role, OffsetInterval window, uint32_t owner);
-  // A window, remainder or interior with nothing live becomes a spare.
+  // What was activated, with nothing live now, becomes a spare.
   void Deactivate(VgIndex vg);
   // A spare that is alone on its empty granule joins an empty run, and back.
   void SetEmptyRun(VgIndex vg, bool empty_run);

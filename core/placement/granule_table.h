@@ -25,6 +25,7 @@ enum class VgRole : uint8_t {
   kWindow,     // slots of one size class, or one block
   kRemainder,  // head or tail of a large block
   kInterior,   // wholly filled by a large block
+  kPlaced,     // blocks where a classical structure has put them
 };
 
 struct VgRecord {

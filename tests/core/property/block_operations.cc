@@ -42,6 +42,8 @@ bool MustFit(const Allocate& request, DomainId domain, State& state,
       request.alignment_bytes > granule) {
     return false;
   }
+  // Structures want more than the request.
+  if (state.setting().placement != PlacementKind::kFirn) return false;
   // Nothing is waited for; what was exported fills the device.
   if (state.graphs().any_open() || state.has_export()) return false;
   const uint64_t wanted = (request.bytes + granule - 1) / granule;

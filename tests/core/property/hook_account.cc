@@ -194,7 +194,9 @@ absl::Status HookAccount::AfterOperation(const Pool& /*pool*/,
   if (!open_.empty()) Fail("not called after each move");
   const uint64_t vetoes = vetoes_ - last_vetoes_;
   const uint64_t counted = stats.vetoed_sources - last_vetoed_sources_;
-  if (counted > vetoes || (counted < vetoes && !was_faulted)) {
+  const bool is_too_many =
+      one_source_each_ ? counted > vetoes : counted > 0 && vetoes == 0;
+  if (is_too_many || (counted < vetoes && !was_faulted)) {
     Fail(
         absl::StrCat("vetoed_sources: ", counted, " more instead of ", vetoes));
   }

@@ -38,9 +38,14 @@ class HookAccount : public Account {
     std::function<bool(absl::Span<const MovingBlock> blocks)> meddle;
   };
 
-  // Owns none; all must outlive all calls of hooks.
-  HookAccount(Shadow* shadow, const PinAccount* pins, const IdleAccount* idle)
-      : shadow_(shadow), pins_(pins), idle_(idle) {}
+  // Owns none; all must outlive all calls of hooks. Where a block may lie on
+  // several sources, one veto may keep them all.
+  HookAccount(Shadow* shadow, const PinAccount* pins, const IdleAccount* idle,
+              bool one_source_each)
+      : shadow_(shadow),
+        pins_(pins),
+        idle_(idle),
+        one_source_each_(one_source_each) {}
   HookAccount(const HookAccount&) = delete;
   HookAccount& operator=(const HookAccount&) = delete;
 
@@ -92,6 +97,7 @@ class HookAccount : public Account {
   Shadow* const shadow_;
   const PinAccount* const pins_;
   const IdleAccount* const idle_;
+  const bool one_source_each_;
   std::vector<Hook> hooks_;  // in the order in which they were added
   std::vector<Announcement> open_;
   uint64_t last_id_ = 0;

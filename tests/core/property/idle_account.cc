@@ -68,10 +68,11 @@ void IdleAccount::BeginPass(Pool& pool, const std::vector<LiveBlock>& blocks) {
     ForEachVg(block, granule_bytes, [&](uintptr_t vg) { busy_vgs.insert(vg); });
   }
   for (const LiveBlock& block : blocks) {
-    bool is_on_busy_vg = false;
+    // The rest of it may move.
+    bool is_on_quiet_vg = false;
     ForEachVg(block, granule_bytes,
-              [&](uintptr_t vg) { is_on_busy_vg |= busy_vgs.count(vg) > 0; });
-    if (!is_on_busy_vg) continue;
+              [&](uintptr_t vg) { is_on_quiet_vg |= busy_vgs.count(vg) == 0; });
+    if (is_on_quiet_vg) continue;
     // It may have moved earlier in the same operation.
     must_stay_[block.content.ptr] =
         pool.Generation(block.content.ptr).value_or(block.generation);
@@ -94,7 +95,7 @@ absl::Status IdleAccount::EndPass(const Pool& pool, uint64_t moves) {
       status.Update(absl::InternalError(absl::StrCat(
           "a pass for declared memory has moved the block at 0x",
           absl::Hex(reinterpret_cast<uintptr_t>(ptr)),
-          MayMove(ptr) ? ", which shares its virtual granule with one in use"
+          MayMove(ptr) ? ", which shares its virtual granules with those in use"
                        : ", which is in use")));
     }
   }

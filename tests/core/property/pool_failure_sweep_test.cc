@@ -41,7 +41,7 @@ struct Fault {
 // The whole scenario on a pool of its own.
 class Scene {
  public:
-  explicit Scene(CpuSync sync) {
+  Scene(CpuSync sync, PlacementKind placement) {
     CpuDriverOptions driver_options;
     driver_options.sync = sync;
     driver_options.device_bytes = 2 * kCapacity;
@@ -56,6 +56,7 @@ class Scene {
     options.driver = std::shared_ptr<Driver>(faults_.get(), [](Driver*) {});
     options.capacity_bytes = kCapacity;
     options.move_on_failure = true;
+    options.placement = placement;
     absl::StatusOr<std::unique_ptr<Pool>> pool = Pool::Create(options);
     FIRN_EXPECT_OK(pool.status());
     pool_ = *std::move(pool);
@@ -238,7 +239,7 @@ class Scene {
   std::mt19937_64 random_{5};
 };
 
-using Case = std::tuple<CpuSync, DriverResult, bool>;
+using Case = std::tuple<CpuSync, DriverResult, bool, PlacementKind>;
 
 class PoolFailureSweepTest : public ::testing::TestWithParam<Case> {};
 
@@ -251,7 +252,7 @@ TEST_P(PoolFailureSweepTest, APoolSurvivesAFailureAtEveryCall) {
   uint64_t losses = 0;
   for (;; ++calls) {
     SCOPED_TRACE(absl::StrCat("call ", calls));
-    Scene scene(sync);
+    Scene scene(sync, std::get<3>(GetParam()));
     const uint64_t failures = scene.Play(calls, fault);
     const bool has_lost = scene.CheckWhatIsLeft();
     scene.Finish(has_lost);
@@ -265,7 +266,9 @@ TEST_P(PoolFailureSweepTest, APoolSurvivesAFailureAtEveryCall) {
 }
 
 std::string CaseName(const ::testing::TestParamInfo<Case>& info) {
+  const PlacementKind placement = std::get<3>(info.param);
   return absl::StrCat(
+      placement == PlacementKind::kFirn ? "" : PlacementKindName(placement),
       std::get<0>(info.param) == CpuSync::kLazy ? "Lazy" : "Draining",
       std::get<1>(info.param) == DriverResult::kOutOfMemory ? "OutOfMemory"
                                                             : "Unknown",
@@ -277,7 +280,17 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Combine(::testing::Values(CpuSync::kLazy, CpuSync::kDraining),
                        ::testing::Values(DriverResult::kOutOfMemory,
                                          DriverResult::kUnknown),
-                       ::testing::Bool()),
+                       ::testing::Bool(),
+                       ::testing::Values(PlacementKind::kFirn)),
+    CaseName);
+
+INSTANTIATE_TEST_SUITE_P(
+    Structures, PoolFailureSweepTest,
+    ::testing::Combine(
+        ::testing::Values(CpuSync::kLazy),
+        ::testing::Values(DriverResult::kOutOfMemory), ::testing::Bool(),
+        ::testing::Values(PlacementKind::kFreeList, PlacementKind::kSlab,
+                          PlacementKind::kBuddy, PlacementKind::kTiered)),
     CaseName);
 
 }  // namespace

@@ -26,6 +26,7 @@ PoolOptions Setting::Options() const {
   if (exporting) {
     options.export_type = ShareableHandleType::kPosixFileDescriptor;
   }
+  options.placement = placement;
   options.history_entries = HistoryAccount::kEntries;
   // However slow the machine is.
   options.max_wait = absl::Minutes(2);
@@ -39,6 +40,15 @@ absl::string_view NameOf(CpuStorage storage) {
 
 absl::string_view NameOf(CpuSync sync) {
   return sync == CpuSync::kLazy ? "CpuSync::kLazy" : "CpuSync::kDraining";
+}
+
+absl::string_view NameOf(PlacementKind kind) {
+  constexpr absl::string_view kNames[] = {
+      "PlacementKind::kFirn",    "PlacementKind::kFreeList",
+      "PlacementKind::kBestFit", "PlacementKind::kSizeHash",
+      "PlacementKind::kSlab",    "PlacementKind::kBuddy",
+      "PlacementKind::kTiered"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 Setting DrawSetting(CpuStorage storage, CpuSync sync, Choices& choices) {
@@ -67,6 +77,10 @@ Setting DrawSetting(CpuStorage storage, CpuSync sync, Choices& choices) {
   setting.scoped = choices.OneIn(2);
   setting.settled = choices.OneIn(4);
   setting.exporting = choices.OneIn(3);
+  if (choices.OneIn(3)) {
+    setting.placement = static_cast<PlacementKind>(
+        choices.Between(1, static_cast<uint64_t>(PlacementKind::kTiered)));
+  }
   return setting;
 }
 

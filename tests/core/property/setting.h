@@ -31,6 +31,7 @@ struct Setting {
   bool settled = false;
   // Memory may be given to other processes.
   bool exporting = false;
+  PlacementKind placement = PlacementKind::kFirn;
 
   uint64_t capacity_bytes() const { return granule_bytes * capacity_granules; }
   // A forced move relies on all work being in scopes once there was a scope.
@@ -52,11 +53,13 @@ struct Setting {
     visit("scoped", scoped);
     visit("settled", settled);
     visit("exporting", exporting);
+    visit("placement", placement);
   }
 };
 
 absl::string_view NameOf(CpuStorage storage);
 absl::string_view NameOf(CpuSync sync);
+absl::string_view NameOf(PlacementKind kind);
 
 // Any setting with this storage and sync.
 Setting DrawSetting(CpuStorage storage, CpuSync sync, Choices& choices);

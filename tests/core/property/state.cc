@@ -37,7 +37,8 @@ State::State(const Setting& setting, const Wrap& wrap)
       ledger_(wrapped_ != nullptr ? wrapped_.get() : cpu_.get()),
       faults_(&ledger_),
       work_(cpu_.get(), &damage_),
-      hooks_(&shadow_, &pins_, &idle_),
+      hooks_(&shadow_, &pins_, &idle_,
+             setting.placement == PlacementKind::kFirn),
       graphs_(&uses_) {
   if (!failure_.empty()) return;
   PoolOptions options = setting.Options();
