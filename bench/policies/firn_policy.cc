@@ -52,6 +52,7 @@ absl::StatusOr<std::unique_ptr<Policy>> FirnPolicy::Create(
   pool_options.driver = driver;
   pool_options.capacity_bytes = options.capacity_bytes;
   pool_options.granule_bytes = options.granule_bytes;
+  pool_options.placement = options.placement;
   // What is not declared idle counts as in use all the time.
   pool_options.move_on_failure =
       options.compaction != CompactionMode::kOff && !options.idle_share;

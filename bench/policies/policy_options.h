@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "firn/core/placement_kind.h"
 #include "firn/vmm/cost_model.h"
 #include "firn/vmm/cpu/cpu_driver.h"
 
@@ -38,6 +39,8 @@ struct PolicyOptions {
   std::optional<double> tolerated_waste_percent;
 
   // For the policy firn alone.
+  // What decides where its blocks go.
+  PlacementKind placement = PlacementKind::kFirn;
   // This share of the live blocks, those allocated longest ago, is declared
   // idle, and nothing else moves: compaction kBackground only. From 0 to 1.
   std::optional<double> idle_share;

@@ -25,6 +25,7 @@
 #include "bench/replay/replay_report.h"
 #include "bench/replay/rmm_export.h"
 #include "bench/replay/trace_summary.h"
+#include "bench/replay/usage_series.h"
 #include "bench/traces/byte_count.h"
 #include "bench/traces/trace.h"
 
@@ -96,7 +97,17 @@ absl::StatusOr<ReplayFigures> Command::ReplayIn(uint64_t capacity_bytes,
   replay_options.on_progress = [this](uint64_t events) {
     progress_->Update(events, summary_.events);
   };
-  return Replay(trace_, summary_, policy->get(), replay_options);
+  if (flags_.usage_series.empty()) {
+    return Replay(trace_, summary_, policy->get(), replay_options);
+  }
+  UsageSeries series(summary_.first_time_us, summary_.last_time_us);
+  replay_options.series = &series;
+  absl::StatusOr<ReplayFigures> figures =
+      Replay(trace_, summary_, policy->get(), replay_options);
+  if (!figures.ok()) return figures;
+  const absl::Status written = WriteUsageSeries(series, flags_.usage_series);
+  if (!written.ok()) return written;
+  return figures;
 }
 
 uint64_t Command::GivenCapacityBytes() const {

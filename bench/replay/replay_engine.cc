@@ -27,6 +27,7 @@ class Replayer {
         policy_(policy),
         recorder_(summary.peak_live_bytes, options.granule_bytes,
                   summary.first_time_us == summary.last_time_us),
+        series_(options.series),
         full_passes_(options.full_passes, summary.events),
         alloc_times_(clock_cost_ns),
         free_times_(clock_cost_ns) {}
@@ -52,6 +53,7 @@ class Replayer {
   const TraceSummary& summary_;
   Policy* const policy_;
   UsageRecorder recorder_;
+  UsageSeries* const series_;
   FullPasses full_passes_;
   LatencySampler alloc_times_;
   LatencySampler free_times_;
@@ -122,8 +124,10 @@ absl::Status Replayer::MakeFullPasses() {
 
 void Replayer::RecordUsage() {
   const PolicyUsage usage = policy_->usage();
-  recorder_.Record(time_us_, {live_bytes_, usage.used_bytes, usage.held_bytes,
-                              usage.mapped_vgs});
+  const MemoryState state = {live_bytes_, usage.used_bytes, usage.held_bytes,
+                             usage.mapped_vgs};
+  recorder_.Record(time_us_, state);
+  if (series_ != nullptr) series_->Record(time_us_, state);
 }
 
 absl::Status Replayer::PassTime(int64_t until_us) {

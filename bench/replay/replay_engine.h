@@ -14,6 +14,7 @@
 #include "bench/replay/full_passes.h"
 #include "bench/replay/trace_summary.h"
 #include "bench/replay/usage_figures.h"
+#include "bench/replay/usage_series.h"
 #include "bench/traces/trace.h"
 
 namespace firn::bench {
@@ -25,6 +26,8 @@ struct ReplayOptions {
   bool stop_at_failure = false;
   // How many full passes the policy makes, spread evenly over the events.
   uint64_t full_passes = 0;
+  // Is told how memory is used all along; not owned, may be null.
+  UsageSeries* series = nullptr;
   // Called now and then with the number of events done so far; may be empty.
   std::function<void(uint64_t)> on_progress;
 };

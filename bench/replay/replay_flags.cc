@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -15,9 +16,11 @@
 #include "absl/strings/strip.h"
 #include "bench/policies/background_trigger.h"
 #include "bench/policies/make_policy.h"
+#include "bench/replay/usage_series.h"
 #include "bench/traces/byte_count.h"
 #include "bench/traces/decimal_number.h"
 #include "bench/traces/whole_number.h"
+#include "firn/core/placement_kind.h"
 #include "firn/vmm/cost_model.h"
 #include "firn/vmm/cpu/cpu_driver.h"
 
@@ -67,8 +70,19 @@ absl::Status SetCompaction(absl::string_view value, ReplayFlags* flags) {
   return absl::OkStatus();
 }
 
-absl::Status SetPlacement(absl::string_view value, ReplayFlags* /*flags*/) {
-  return value == "firn" ? absl::OkStatus() : NotOneOf({"firn"});
+std::vector<absl::string_view> PlacementNames() {
+  std::vector<absl::string_view> names;
+  for (int i = 0; i <= static_cast<int>(PlacementKind::kTiered); ++i) {
+    names.push_back(PlacementKindName(static_cast<PlacementKind>(i)));
+  }
+  return names;
+}
+
+absl::Status SetPlacement(absl::string_view value, ReplayFlags* flags) {
+  const std::optional<PlacementKind> kind = PlacementKindFromName(value);
+  if (!kind.has_value()) return NotOneOf(PlacementNames());
+  flags->policy.placement = *kind;
+  return absl::OkStatus();
 }
 
 absl::Status SetCapacity(absl::string_view value, ReplayFlags* flags) {
@@ -147,6 +161,12 @@ absl::Status SetExportRmm(absl::string_view value, ReplayFlags* flags) {
   return absl::OkStatus();
 }
 
+absl::Status SetUsageSeries(absl::string_view value, ReplayFlags* flags) {
+  if (value.empty()) return absl::InvalidArgumentError("expected a file");
+  flags->usage_series = std::string(value);
+  return absl::OkStatus();
+}
+
 absl::Status NotYet(absl::string_view /*value*/, ReplayFlags* /*flags*/) {
   return absl::InvalidArgumentError(
       "not available in this version; leave it out");
@@ -171,6 +191,7 @@ constexpr ValueFlag kValueFlags[] = {
     {"idle_share", &SetIdleShare},
     {"tolerated_waste", &SetToleratedWaste},
     {"full_passes", &SetFullPasses},
+    {"usage_series", &SetUsageSeries},
 };
 
 struct Switch {
@@ -226,6 +247,11 @@ absl::Status CheckTogether(const ReplayFlags& flags) {
         absl::StrCat("--storage: 'real': policy ", policy.policy,
                      " keeps books only; only firn has contents"));
   }
+  if (policy.policy != "firn" && policy.placement != PlacementKind::kFirn) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--placement: '", PlacementKindName(policy.placement), "': policy ",
+        policy.policy, " places blocks in its own way; only firn has others"));
+  }
   if (policy.verify && !is_real) {
     return absl::InvalidArgumentError(
         "--verify: ghost storage has no contents to check; add "
@@ -244,6 +270,12 @@ absl::Status CheckTogether(const ReplayFlags& flags) {
         "--tolerated_waste: '", *policy.tolerated_waste_percent,
         "': only firn and paged_migrating with --compaction=background move "
         "memory because of waste"));
+  }
+  if (!flags.usage_series.empty() &&
+      flags.capacity.kind == Capacity::Kind::kMinimum) {
+    return absl::InvalidArgumentError(
+        "--usage_series: with --capacity=min there are several replays; give a "
+        "size or Nx");
   }
   if (flags.full_passes > 0 &&
       (policy.policy != "firn" || policy.compaction == CompactionMode::kOff ||
@@ -321,7 +353,9 @@ prints how well a policy used it.
                        is compared with the least that any plan could end with
                        (with --compaction=on_demand or background and without
                        --idle_share; default 0)
-  --placement=NAME     how firn places blocks: firn
+  --placement=NAME     how firn places blocks: )",
+      absl::StrJoin(PlacementNames(), ", "), R"(
+                       (default firn)
   --capacity=SIZE      most memory the policy may hold: a size (80GiB), a
                        multiple of the trace's peak (1.02x), or min: the least
                        in which no allocation fails (default 80GiB)
@@ -333,6 +367,10 @@ prints how well a policy used it.
   --verify             fill blocks with a pattern and check it after every move
                        and before every free (with --storage=real)
   --export_rmm=FILE    also write the trace to FILE as an RMM log
+  --usage_series=FILE  also write the mean live, used and held bytes of each of
+                       )",
+      UsageSeries::kIntervals, R"( parts of the trace's time to FILE, as CSV
+                       (not with --capacity=min)
   --json               print one JSON object instead of a table
   --help               print this
 

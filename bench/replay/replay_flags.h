@@ -24,6 +24,7 @@ struct ReplayFlags {
   PolicyOptions policy;
   uint64_t full_passes = 0;  // spread over the trace
   std::string export_rmm;    // a file to write the trace to; empty: none
+  std::string usage_series;  // a file for it; empty: none
   bool json = false;
   bool help = false;  // nothing else is to be done
 };

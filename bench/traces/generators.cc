@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "bench/traces/mixed.h"
 #include "bench/traces/periodic.h"
 #include "bench/traces/robson.h"
 #include "bench/traces/same_offset.h"
@@ -28,9 +29,13 @@ struct Generator {
 };
 
 constexpr Generator kGenerators[] = {
-    {"kv", &OpenSyntheticRequests}, {"periodic", &Periodic::Open},
-    {"robson", &Robson::Open},      {"same_offset", &SameOffset::Open},
-    {"sawtooth", &Sawtooth::Open},  {"steady", &OpenSteady},
+    {"kv", &OpenSyntheticRequests},
+    {"mixed", &Mixed::Open},
+    {"periodic", &Periodic::Open},
+    {"robson", &Robson::Open},
+    {"same_offset", &SameOffset::Open},
+    {"sawtooth", &Sawtooth::Open},
+    {"steady", &OpenSteady},
     {"training", &Training::Open},
 };
 

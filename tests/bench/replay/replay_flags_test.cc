@@ -47,11 +47,12 @@ TEST(ReplayFlagsTest, SetsEveryFlag) {
       ReplayFlags flags,
       ParseReplayFlags(Args{
           "--json", "--verify", "--storage=real", "--compaction=background",
-          "--placement=firn", "--capacity=min", "--granule=4MiB", "--cost=fast",
-          "--export_rmm=out.csv", "--idle_share=0.35", "--tolerated_waste=1.5",
-          "--trace=gen:kv,seed=2,days=0.5"}));
+          "--placement=buddy", "--capacity=min", "--granule=4MiB",
+          "--cost=fast", "--export_rmm=out.csv", "--idle_share=0.35",
+          "--tolerated_waste=1.5", "--trace=gen:kv,seed=2,days=0.5"}));
   EXPECT_EQ(flags.trace, "gen:kv,seed=2,days=0.5");
   EXPECT_EQ(flags.policy.compaction, CompactionMode::kBackground);
+  EXPECT_EQ(flags.policy.placement, PlacementKind::kBuddy);
   EXPECT_EQ(flags.policy.granule_bytes, uint64_t{4} << 20);
   EXPECT_EQ(flags.policy.storage, CpuStorage::kReal);
   EXPECT_EQ(flags.policy.cost, CostProfile::kFast);
@@ -85,11 +86,18 @@ TEST(ReplayFlagsTest, EveryErrorIsOneLineThatNamesFlagValueAndRemedy) {
       {{"--trace="}, {"--trace", "file"}},
       {{"--trace"}, {"--trace", "--trace=VALUE"}},
       {{}, {"--trace is missing"}},
+      {{"--trace=x", "--usage_series="}, {"--usage_series", "file"}},
+      {{"--trace=x", "--usage_series=y", "--capacity=min"},
+       {"--usage_series", "--capacity=min", "Nx"}},
       {{"--trace=x", "--policy=worst_fit"},
        {"--policy", "worst_fit", absl::StrJoin(PolicyNames(), ", ")}},
       {{"--trace=x", "--compaction=on"},
        {"--compaction", "'on'", "on_demand", "background"}},
-      {{"--trace=x", "--placement=slab"}, {"--placement", "slab", "firn"}},
+      {{"--trace=x", "--placement=worst_fit"},
+       {"--placement", "worst_fit",
+        "firn, free_list, best_fit, size_hash, slab, buddy, tiered"}},
+      {{"--trace=x", "--placement=slab", "--policy=buddy"},
+       {"--placement", "slab", "buddy", "only firn"}},
       {{"--trace=x", "--capacity=0"}, {"--capacity", "'0'", "more than 0"}},
       {{"--trace=x", "--capacity=0GiB"}, {"--capacity", "'0GiB'"}},
       {{"--trace=x", "--capacity=lots"}, {"--capacity", "lots", "1.02x"}},
@@ -174,7 +182,8 @@ TEST(ReplayFlagsTest, HelpNeedsNothingElseAndNamesEveryFlag) {
   for (const absl::string_view flag :
        {"--trace", "--policy", "--compaction", "--placement", "--capacity",
         "--granule", "--storage", "--cost", "--verify", "--export_rmm",
-        "--idle_share", "--tolerated_waste", "--full_passes", "--json"}) {
+        "--idle_share", "--tolerated_waste", "--full_passes", "--usage_series",
+        "--json"}) {
     EXPECT_THAT(ReplayHelp(), HasSubstr(std::string(flag)));
   }
 }

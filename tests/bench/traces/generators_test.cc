@@ -50,7 +50,8 @@ TEST_P(GeneratorTest, IdsAreSmall) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, GeneratorTest,
-    ::testing::Values("gen:kv,days=0.002", "gen:periodic,live=64MiB",
+    ::testing::Values("gen:kv,days=0.002", "gen:mixed,days=0.15,live=64MiB",
+                      "gen:periodic,live=64MiB",
                       "gen:robson,live=64MiB,max=1MiB",
                       "gen:same_offset,live=64MiB",
                       "gen:steady,steps=3,layers=4",
@@ -62,7 +63,7 @@ TEST(GeneratorsTest, AnUnknownNameListsThoseThereAre) {
   EXPECT_THAT(
       OpenTrace("gen:kvv,days=3"),
       StatusIs(kInvalid, Eq("trace 'gen:kvv': no such generator; there are "
-                            "gen:kv, gen:periodic, gen:robson, "
+                            "gen:kv, gen:mixed, gen:periodic, gen:robson, "
                             "gen:same_offset, gen:sawtooth, gen:steady, "
                             "gen:training")));
 }
@@ -100,8 +101,8 @@ TEST(GeneratorsTest, RefusesMoreBlocksThanHostMemoryIsMeantFor) {
 
 TEST(GeneratorsTest, AnotherSeedGivesAnotherTrace) {
   for (const char* spec :
-       {"gen:kv,days=0.001", "gen:sawtooth,live=64MiB,cycles=2",
-        "gen:training,steps=2,layers=2"}) {
+       {"gen:kv,days=0.001", "gen:mixed,days=0.02",
+        "gen:sawtooth,live=64MiB,cycles=2", "gen:training,steps=2,layers=2"}) {
     EXPECT_EQ(EventsOf(spec), EventsOf(absl::StrCat(spec, ",seed=1"))) << spec;
     EXPECT_NE(EventsOf(spec), EventsOf(absl::StrCat(spec, ",seed=2"))) << spec;
   }
