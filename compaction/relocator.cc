@@ -127,6 +127,7 @@ absl::Status Relocator::MapAliases(absl::Span<const Relocation> moves) {
     if (!move.through.is_none() || move.extents.empty()) continue;
     Alias alias;
     alias.granule = move.to;
+    alias.zeroes = move.zeroes;
     aliases_.push_back(alias);
   }
   if (aliases_.empty()) return absl::OkStatus();
@@ -162,6 +163,16 @@ VgIndex Relocator::AliasOf(GranuleId granule) const {
 }
 
 absl::Status Relocator::QueueCopies(absl::Span<const Relocation> moves) {
+  for (Alias& alias : aliases_) {
+    if (!alias.zeroes) continue;
+    const DriverResult result =
+        driver_->MemsetD8Async(address_space_->AddressOf(alias.vg), 0,
+                               address_space_->granule_bytes(), stream_);
+    if (result != DriverResult::kSuccess) {
+      return ToStatus(result, "cuMemsetD8Async");
+    }
+    alias.zeroes = false;
+  }
   for (const Relocation& move : moves) {
     if (move.extents.empty()) continue;
     const VgIndex through =

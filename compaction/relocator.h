@@ -24,7 +24,7 @@ namespace firn {
 
 // `vg` shall be mapped to `to`, with the contents of `extents`. A granule of
 // any kind will do: to one of host memory `vg` is spilled, and from it brought
-// back.
+// back. None: it is unmapped, and has no extents.
 struct Relocation {
   VgIndex vg;
   GranuleId to;
@@ -32,6 +32,9 @@ struct Relocation {
   // address is taken and mapped to `to` for the time of the move.
   VgIndex through;
   absl::Span<const OffsetInterval> extents;
+  // `to`, on which nothing is live and to which nothing shows the way, is
+  // filled with zeros first.
+  bool zeroes = false;
 };
 
 // Thread safety: none; guarded by its owner.
@@ -87,6 +90,7 @@ class Relocator {
   struct Alias {
     GranuleId granule;
     VgIndex vg;
+    bool zeroes = false;  // before the first copy
   };
 
   Relocator(Driver* driver, AddressSpace* address_space, MappingTable* mappings,

@@ -19,10 +19,10 @@ void Pool::Impl::ForEachBlockOn(VgIndex vg, Visit visit) const {
   const VgRecord& record = VgAt(vg);
   const Arena& arena = *arenas_[record.arena];
   BlockStart start;
-  if (record.role == VgRole::kRemainder) {
+  if (record.role == VgRole::kRemainder || record.role == VgRole::kInterior) {
     start.vg = arena.large.RangeOf(vg).first;
     // Not 0 where the remainder is the block's head.
-    if (start.vg == vg) start.offset_quanta = record.window.lo;
+    start.offset_quanta = VgAt(start.vg).window.lo;
     SlotContents contents;
     contents.requested_bytes = arena.large.RequestedBytes(start);
     contents.state = BlockState::kMarked;

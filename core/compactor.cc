@@ -65,7 +65,7 @@ uint32_t Compactor::FillSnapshot(bool quiet_only, Snapshot* snapshot) const {
   const std::vector<VgIndex> pinned = pins_->PinnedVgs();
   for (uint32_t i = 0; i < books_->granule_limit(); ++i) {
     const GranuleRecord& record = books_->granule(GranuleId(i));
-    if (!books_->IsOwn(record)) continue;
+    if (!books_->IsOwn(record) || record.is_host) continue;
     // What was lost can neither be read nor moved.
     if (record.live_quanta > 0 && record.frozen &&
         books_->vg(record.first).role != VgRole::kInterior) {

@@ -69,6 +69,11 @@ class Compactor {
   // What is live now. Of no pass that may be waiting for its hooks.
   Snapshot TakeSnapshotNow() const;
   LiveFigures ComputeFigures();
+  // Appends what is live on a virtual granule, sorted and merged.
+  void AppendLiveExtents(VgIndex vg,
+                         std::vector<OffsetInterval>* extents) const {
+    batch_.AppendLiveExtents(vg, extents);
+  }
 
  private:
   // What is to be moved, and the state that it was found for.

@@ -32,7 +32,7 @@ void DeclaredBlocks::Remove(uint64_t key) {
 void DeclaredBlocks::NoteUse(uint64_t key) {
   const auto found = blocks_.find(key);
   if (found == blocks_.end()) return;
-  if (found->second.what == Declaration::kIdle) Remove(key);
+  if (found->second.what != Declaration::kReadOnly) Remove(key);
 }
 
 bool DeclaredBlocks::KeepsTo(Declaration what, uint64_t key,

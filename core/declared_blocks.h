@@ -1,8 +1,8 @@
 // Copyright 2026 The firn Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which live blocks are declared idle or read-only, and whether what was
-// launched on them before is done.
+// Which live blocks are declared idle, read-only or spillable, and whether what
+// was launched on them before is done.
 
 #ifndef FIRN_CORE_DECLARED_BLOCKS_H_
 #define FIRN_CORE_DECLARED_BLOCKS_H_
@@ -20,8 +20,9 @@ namespace firn {
 // What work that comes later does not do to a block. Who keeps to one keeps to
 // those before it as well.
 enum class Declaration : uint8_t {
-  kReadOnly,  // writes it
-  kIdle,      // nor reads it
+  kReadOnly,   // writes it
+  kIdle,       // nor reads it
+  kSpillable,  // nor minds that it lies in host memory meanwhile
 };
 
 // Thread safety: none; guarded by its owner.
@@ -50,10 +51,20 @@ class DeclaredBlocks {
   bool IsIdle(uint64_t key) {
     return KeepsTo(Declaration::kIdle, key, declarations_);
   }
+  // Calls `visit` with the key of each block that is declared spillable,
+  // whether its work is done or not.
+  template <typename Visit>
+  void ForEachSpillable(Visit visit) const {
+    if (count(Declaration::kSpillable) == 0) return;
+    for (const auto& [key, block] : blocks_) {
+      if (block.what == Declaration::kSpillable) visit(key);
+    }
+  }
   // Calls of Add so far.
   uint64_t declarations() const { return declarations_; }
 
   bool empty() const { return blocks_.empty(); }
+  // Of those declared just that.
   uint64_t count(Declaration what) const {
     return totals_[IndexOf(what)].count;
   }
@@ -76,7 +87,7 @@ class DeclaredBlocks {
 
   StreamTracker* const tracker_;
   absl::flat_hash_map<uint64_t, Block> blocks_;  // by key
-  std::array<Total, 2> totals_;
+  std::array<Total, 3> totals_;
   uint64_t declarations_ = 0;
 };
 

@@ -70,8 +70,9 @@ struct DomainStats {
   bool is_closed = false;  // given up, but blocks of it are live
   uint64_t live_bytes = 0;
   uint64_t live_allocations = 0;
-  uint64_t used_bytes = 0;    // of granules with something live
-  uint64_t mapped_bytes = 0;  // of granules mapped for it, used or not
+  uint64_t used_bytes = 0;       // of granules with something live
+  uint64_t mapped_bytes = 0;     // of granules mapped for it, used or not
+  uint64_t host_used_bytes = 0;  // of those of host memory with something live
   // Since its creation.
   uint64_t allocations = 0;
   uint64_t failed_allocations = 0;

@@ -56,9 +56,10 @@ struct FragmentationStats {
   // Free, beside what is live or kept; see free_sizes.
   uint64_t free_bytes = 0;
   // For nobody: beside blocks on granules that an error of the driver has made
-  // unreachable; without granules, at the ends of segments.
+  // unreachable, or on those of host memory, until what was spilled is back;
+  // without granules, at the ends of segments.
   uint64_t lost_bytes = 0;
-  // Granules with something live or kept.
+  // Granules with something live or kept, those of host memory included.
   uint64_t used_bytes = 0;
   uint64_t waste_bytes = 0;
   // requested / used; 1 for nothing used.

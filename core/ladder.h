@@ -29,11 +29,13 @@ enum class Rung : uint8_t {
   kScatteredHoles,  // holes between live blocks
   kOpenedHole,      // one that is made by moving what is in its way
                     // (move_on_failure)
+  kSpill,           // blocks that may be (Pool::AllowSpill) go to host memory
+                    // (move_on_failure, host_spill_limit_bytes)
   kOtherLifetimes,  // among blocks of the same domain and class that are
                     // expected to live longer, or not as long
   kCallbacks,       // reclaim callbacks (core/reclaim_callback.h)
 };
-inline constexpr size_t kRungCount = 9;
+inline constexpr size_t kRungCount = 10;
 
 // "parked_blocks" and so on: literals.
 absl::string_view RungName(Rung rung);

@@ -11,9 +11,9 @@ namespace firn {
 
 absl::string_view RungName(Rung rung) {
   static constexpr std::array<absl::string_view, kRungCount> kNames = {
-      "parked_blocks", "pending_frees",   "other_arenas",
-      "unmapping",     "merging",         "scattered_holes",
-      "opened_hole",   "other_lifetimes", "callbacks"};
+      "parked_blocks",   "pending_frees",   "other_arenas", "unmapping",
+      "merging",         "scattered_holes", "opened_hole",  "spill",
+      "other_lifetimes", "callbacks"};
   return kNames[static_cast<size_t>(rung)];
 }
 

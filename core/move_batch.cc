@@ -222,7 +222,7 @@ bool MoveBatch::Check(const Source& source, Kind kind) {
   left.from = source.from;
   left.begin = checked_.size();
   uint64_t quanta = 0;
-  bool is_right = books_->IsOwn(from) && !from.frozen;
+  bool is_right = books_->IsOwn(from) && !from.frozen && !from.is_host;
   for (size_t i = source.begin; i < source.end && is_right; ++i) {
     Relocation relocation = relocations_[i];
     const VgRecord& record = books_->vg(relocation.vg);
@@ -282,7 +282,7 @@ bool MoveBatch::CanTakeIn(GranuleId host,
                           absl::Span<const OffsetInterval> extents) const {
   const GranuleRecord& record = books_->granule(host);
   if (!books_->IsOwn(record) || record.live_quanta == 0 || record.frozen ||
-      record.occupancy.empty() ||
+      record.is_host || record.occupancy.empty() ||
       books_->vg(record.first).role == VgRole::kInterior) {
     return false;
   }

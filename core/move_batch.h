@@ -99,7 +99,7 @@ class MoveBatch {
                    absl::Span<const PlannedMove> moves, Kind kind,
                    Result* result);
 
-  // Appends what is live on a virtual granule that may move, sorted and merged.
+  // Appends what is live on a virtual granule, sorted and merged.
   void AppendLiveExtents(VgIndex vg,
                          std::vector<OffsetInterval>* extents) const;
 

@@ -63,6 +63,10 @@ absl::Status Pool::MarkReadOnly(const void* ptr, StreamHandle stream) {
   return impl_->Declare(ptr, stream, Declaration::kReadOnly);
 }
 
+absl::Status Pool::AllowSpill(const void* ptr, StreamHandle stream) {
+  return impl_->Declare(ptr, stream, Declaration::kSpillable);
+}
+
 absl::Status Pool::MarkActive(const void* ptr) {
   return impl_->MarkActive(ptr);
 }
@@ -129,13 +133,15 @@ absl::StatusOr<CompactionReport> Pool::Safepoint(SafepointOptions options) {
   CompactionReport nothing;
   if (!moving_) return nothing;
   const PoolUsage usage = GetUsage();
+  // On the device.
+  const uint64_t live_bytes =
+      usage.live_bytes - std::min(usage.live_bytes, usage.spilled_bytes);
   const uint64_t waste_bytes =
-      usage.used_bytes - std::min(usage.used_bytes, usage.live_bytes);
+      usage.used_bytes - std::min(usage.used_bytes, live_bytes);
   // No more than can be wasted, as a share may be any number.
-  const double tolerated_share_bytes =
-      std::min(static_cast<double>(usage.used_bytes),
-               static_cast<double>(usage.live_bytes) / 100 *
-                   options.tolerated_waste_percent);
+  const double tolerated_share_bytes = std::min(
+      static_cast<double>(usage.used_bytes),
+      static_cast<double>(live_bytes) / 100 * options.tolerated_waste_percent);
   const uint64_t tolerated_bytes =
       std::max(options.tolerated_waste_bytes,
                static_cast<uint64_t>(tolerated_share_bytes));

@@ -131,11 +131,30 @@ class Pool {
   // and MarkReadOnly counts. For weights, and cached prefixes that are full.
   // Errors as of MarkIdle.
   absl::Status MarkReadOnly(const void* ptr, StreamHandle stream);
+  // Declares the block idle, as MarkIdle does, and lets an allocation that
+  // would fail otherwise move it to host memory: to the same address, with the
+  // same contents, at which the device can still read and write it, over its
+  // bus. Whole granules go, those on which everything live is idle and may, as
+  // few as the allocation needs; within PoolOptions::host_spill_limit_bytes,
+  // with PoolOptions::move_on_failure, and where the device can; without these
+  // it is MarkIdle, and no more. What is pinned stays, and what a move hook
+  // wants to. RecordUse makes the block active, wherever it lies: only
+  // MarkActive brings it back. Errors as of MarkIdle.
+  absl::Status AllowSpill(const void* ptr, StreamHandle stream);
   // The block is in use again: when this returns it may be read and written. A
   // pass that is about to move it leaves it where it is; one that is remapping
   // is waited for, for one batch at most (CompactOptions::max_pause). Does
-  // nothing to a block that is declared neither idle nor read-only.
-  // InvalidArgument: no live block starts there.
+  // nothing to a block that is declared neither idle nor read-only, and is not
+  // spilled. InvalidArgument: no live block starts there.
+  // A block that was spilled is brought back first, with what shares its
+  // granules of host memory. That waits for a pass that is going on, and for
+  // the copy; and, unless all of that is idle, for work in flight, as an
+  // allocation does that moves memory (PoolOptions::move_on_failure, max_wait).
+  // It stays where it is, declared as it was and with its contents, after
+  // ResourceExhausted: the device has no room; FailedPrecondition: inside a
+  // LaunchScope of the calling thread or a move hook, a graph-private pool is
+  // open, or a move hook wants it to stay; DeadlineExceeded, of max_wait; and
+  // errors of the driver.
   absl::Status MarkActive(const void* ptr);
 
   // Call it before a stream is destroyed: what was freed on it can be used
@@ -147,7 +166,8 @@ class Pool {
   // Holds the block that starts at `ptr` where it is: it is neither moved nor
   // freed while the Pin lives (core/pin.h). `reason` says for whom; it appears
   // in messages. Pins of one block are counted. InvalidArgument: no live block
-  // starts there, or no reason is given.
+  // starts there, or no reason is given. FailedPrecondition: it lies in host
+  // memory (AllowSpill).
   absl::StatusOr<Pin> PinBlock(const void* ptr, absl::string_view reason);
 
   // Handles by which others can map the granules of the kExportable block that

@@ -10,6 +10,7 @@
 #include "absl/numeric/bits.h"
 #include "absl/strings/str_cat.h"
 #include "firn/core/pool_impl.h"
+#include "firn/core/pool_spiller.h"
 
 namespace firn {
 
@@ -250,8 +251,9 @@ absl::Status Pool::Impl::FreeLocked(const void* ptr, StreamHandle stream) {
   const bool is_exportable = ArenaOf(start->vg).is_exportable();
   // Earlier frees would have to be waited for, and may not: this one at least
   // gets a token.
-  const bool with_token =
-      absl::IsResourceExhausted(status) || streams_.are_many() || is_exportable;
+  const bool is_spilled = Spiller(this).IsSpilled(*start);
+  const bool with_token = absl::IsResourceExhausted(status) ||
+                          streams_.are_many() || is_exportable || is_spilled;
   if (absl::IsResourceExhausted(status)) status = absl::OkStatus();
   // The default stream captures nothing.
   if (status.ok() && stream != nullptr) {
@@ -263,7 +265,8 @@ absl::Status Pool::Impl::FreeLocked(const void* ptr, StreamHandle stream) {
   block.bytes = SetPending(*start);
   // Another thread was faster.
   if (block.bytes == 0) return NoBlockAt(ToAddress(ptr));
-  block.quanta = ExtentQuanta(*start, block.bytes);
+  // Nobody is given host memory.
+  block.quanta = is_spilled ? 0 : ExtentQuanta(*start, block.bytes);
   block.arena = VgAt(start->vg).arena;
   block.address = ToAddress(ptr);
   block.stream = stream;
@@ -286,6 +289,7 @@ absl::Status Pool::Impl::FreeLocked(const void* ptr, StreamHandle stream) {
   NoteFreed(block);
   // The block is freed, whatever comes of this.
   if (is_exportable) ReleasePending(false).IgnoreError();
+  if (is_spilled) Spiller(this).ReleaseLeft();
   return absl::OkStatus();
 }
 
@@ -385,14 +389,19 @@ void Pool::Impl::SetLive(const FreedBlock& block) {
 void Pool::Impl::Release(BlockStart start) {
   const VgRecord& record = VgAt(start.vg);
   Arena& arena = *arenas_[record.arena];
+  Spiller(this).NoteReleased(start);
   if (record.role == VgRole::kWindow) {
     arena.windows.Free(start);
     return;
   }
   if (record.role == VgRole::kPlaced) return arena.placed->Free(start);
   if (arena.is_exportable()) return ReleaseExportable(&arena, start);
+  // Nobody takes it as it is.
+  const bool is_unfit =
+      !mappings_.lost_vgs().empty() || Spiller(this).IsSpilled(start);
   const GranuleId shared = arena.large.Park(start);
   if (!shared.is_none()) arena.windows.UnblockAll(shared);
+  if (is_unfit) DissolveParked(&arena);
 }
 
 // --- Streams ---

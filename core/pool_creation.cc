@@ -16,6 +16,7 @@
 #include "firn/core/driver_choice.h"
 #include "firn/core/event_recorder.h"
 #include "firn/core/fixed_impl.h"
+#include "firn/core/host_memory_choice.h"
 #include "firn/core/moving_choice.h"
 #include "firn/core/pool_impl.h"
 #include "firn/vmm/allocation_props.h"
@@ -33,6 +34,7 @@ struct Pool::Impl::Parts {
   MappingTableOptions mappings;
   std::unique_ptr<StreamTracker> tracker;
   std::unique_ptr<EventRecorder> recorder;
+  std::string why_no_spill;
 };
 
 namespace {
@@ -312,6 +314,9 @@ absl::StatusOr<std::unique_ptr<Pool::Impl>> Pool::Impl::Create(
 
   absl::StatusOr<GranuleStoreOptions> store = ChooseStore(options, driver);
   if (!store.ok()) return store.status();
+  const absl::Status host = ChooseHostMemory(options, driver, parts.never_moves,
+                                             &*store, &parts.why_no_spill);
+  if (!host.ok()) return host;
   parts.store = *store;
   const uint64_t granules = store->budget_granules;
   if (options.max_mapped_vgs != 0) {
@@ -387,7 +392,8 @@ Pool::Impl::Impl(PoolOptions options, Parts parts)
                 std::move(parts.mappings)),
       table_(address_space_->vg_count()),
       free_queue_(tracker_.get(), recorder()),
-      declared_(tracker_.get()) {}
+      declared_(tracker_.get()),
+      spill_(parts.store.host_budget_granules, std::move(parts.why_no_spill)) {}
 
 absl::Status Pool::Impl::CreateRelocator() {
   MutexLock lock(&mutex_);

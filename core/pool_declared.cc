@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "firn/core/pool_impl.h"
+#include "firn/core/pool_spiller.h"
 
 namespace firn {
 
@@ -41,11 +42,16 @@ absl::Status Pool::Impl::Declare(const void* ptr, StreamHandle stream,
 }
 
 absl::Status Pool::Impl::MarkActive(const void* ptr) {
-  MutexLock lock(&mutex_);
-  const absl::StatusOr<BlockStart> start = FindBlock(ptr);
-  if (!start.ok()) return start.status();
-  declared_.Remove(UseKey(*start));
-  return absl::OkStatus();
+  {
+    MutexLock lock(&mutex_);
+    const absl::StatusOr<BlockStart> start = FindBlock(ptr);
+    if (!start.ok()) return start.status();
+    if (!Spiller(this).IsSpilled(*start)) {
+      declared_.Remove(UseKey(*start));
+      return absl::OkStatus();
+    }
+  }
+  return Spiller(this).BringBack(ptr);
 }
 
 }  // namespace firn

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "firn/core/pool_impl.h"
+#include "firn/core/pool_spiller.h"
 
 namespace firn {
 
@@ -156,6 +157,7 @@ absl::StatusOr<Domain> Pool::Impl::CreateDomain(const DomainOptions& options) {
 }
 
 void Pool::Impl::CollectClosedDomains() {
+  Spiller(this).ReleaseLeft();
   for (const DomainId id : domains_->Closed()) {
     bool is_empty = true;
     for (const auto& arena : arenas_) {
@@ -163,7 +165,8 @@ void Pool::Impl::CollectClosedDomains() {
       DissolveParked(arena.get());
       // It stays for another time where it cannot be unmapped now.
       if (!arena->backing.UnmapEmpty().ok()) IsolateLost();
-      if (arena->books.mapped_granules() > 0 || arena->is_in_pass) {
+      if (arena->books.mapped_granules() > 0 ||
+          arena->books.mapped_host_granules() > 0 || arena->is_in_pass) {
         is_empty = false;
       }
     }
@@ -246,6 +249,8 @@ std::vector<DomainStats> Pool::Impl::GetDomainStats() const {
       if (arena->key.domain != stats.id) continue;
       stats.used_bytes += GranulesToBytes(arena->books.used_granules());
       stats.mapped_bytes += GranulesToBytes(arena->books.mapped_granules());
+      stats.host_used_bytes +=
+          GranulesToBytes(arena->books.used_host_granules());
       stats.zeroed_bytes += GranulesToBytes(arena->backing.zeroed_granules());
     }
     if (stats.id == DomainId::kDefault) continue;

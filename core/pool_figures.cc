@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "firn/core/pool_impl.h"
+#include "firn/core/pool_spiller.h"
 
 namespace firn {
 
@@ -67,6 +68,7 @@ PoolStats Pool::Impl::GetStats() {
   stats.pinned_bytes = pinned.bytes;
   stats.idle_blocks = declared_.count(Declaration::kIdle);
   stats.idle_bytes = declared_.bytes(Declaration::kIdle);
+  Spiller(this).AddStats(&stats);
   stats.read_only_blocks = declared_.count(Declaration::kReadOnly);
   stats.read_only_bytes = declared_.bytes(Declaration::kReadOnly);
   stats.pinned_granules = PinnedGranules();
@@ -86,6 +88,7 @@ PoolUsage Pool::Impl::GetUsage() {
     ReleaseParked(/*is_idle=*/false);
   }
   usage.used_bytes = GranulesToBytes(UsedGranules());
+  usage.spilled_bytes = Spiller(this).LiveBytes();
   usage.held_bytes = GranulesToBytes(store_.held_granules());
   usage.mapped_vgs = mappings_.mapped_vgs();
   usage.compaction_passes = stats_.compaction_passes;
@@ -102,14 +105,20 @@ absl::StatusOr<uint64_t> Pool::Impl::Generation(const void* ptr) const {
 
 VgRange Pool::Impl::RangeOf(BlockStart start) const {
   const Arena& arena = ArenaOf(start.vg);
-  return VgAt(start.vg).role == VgRole::kPlaced ? arena.placed->RangeOf(start)
-                                                : arena.large.RangeOf(start.vg);
+  VgRange range;
+  switch (VgAt(start.vg).role) {
+    case VgRole::kWindow:
+      range.first = start.vg;
+      range.count = 1;
+      return range;
+    case VgRole::kPlaced:
+      return arena.placed->RangeOf(start);
+    default:
+      return arena.large.RangeOf(start.vg);
+  }
 }
 
 uint64_t Pool::Impl::GenerationOf(BlockStart start) const {
-  if (VgAt(start.vg).role == VgRole::kWindow) {
-    return mappings_.generation(start.vg);
-  }
   const VgRange range = RangeOf(start);
   uint64_t generation = 0;
   for (uint32_t i = 0; i < range.count; ++i) {
@@ -150,18 +159,25 @@ absl::Status Pool::Impl::CheckInvariants() {
       return absl::InternalError(
           absl::StrCat("I6: granule ", i, " is mapped, and free as well"));
     }
+    if (books.granule(granule).is_host !=
+        (store_.kind(granule) == GranuleKind::kHost)) {
+      return absl::InternalError(absl::StrCat(
+          "granule ", i, " is of the host by the store or by the books only"));
+    }
   }
   // The keeper's thread may be creating or releasing meanwhile.
   const uint32_t cached = store_.cached_granules() +
-                          store_.cached_granules(GranuleKind::kExportable);
+                          store_.cached_granules(GranuleKind::kExportable) +
+                          store_.cached_granules(GranuleKind::kHost);
+  const uint32_t held = store_.held_granules() + store_.held_host_granules();
   if (keeper_ == nullptr && mapped_granules + cached +
                                     store_.retiring_granules() +
                                     store_.quarantined_granules() !=
-                                store_.held_granules()) {
+                                held) {
     return absl::InternalError(absl::StrCat(
-        "I11: ", store_.held_granules(), " granules held, ", mapped_granules,
-        " mapped, ", cached, " cached, ", store_.retiring_granules(),
-        " retiring and ", store_.quarantined_granules(), " quarantined"));
+        "I11: ", held, " granules held, ", mapped_granules, " mapped, ", cached,
+        " cached, ", store_.retiring_granules(), " retiring and ",
+        store_.quarantined_granules(), " quarantined"));
   }
   uint64_t mapped_vgs = 0;
   for (uint32_t i = 0; i < address_space_->vg_count(); ++i) {
@@ -181,10 +197,10 @@ absl::Status Pool::Impl::CheckInvariants() {
         "addresses: ", address_space_->free().vg_count(), " free and ",
         mapped_vgs, " mapped of ", address_space_->vg_count()));
   }
-  if (LiveBytes() > GranulesToBytes(UsedGranules())) {
-    return absl::InternalError(absl::StrCat("I1: ", LiveBytes(),
-                                            " bytes live, only ",
-                                            UsedGranules(), " granules used"));
+  const uint64_t used = uint64_t{UsedGranules()} + Spiller(this).UsedGranules();
+  if (LiveBytes() > GranulesToBytes(used)) {
+    return absl::InternalError(absl::StrCat(
+        "I1: ", LiveBytes(), " bytes live, only ", used, " granules used"));
   }
   return absl::OkStatus();
 }

@@ -23,6 +23,7 @@ struct ArenaView {
   Snapshot snapshot;
   bool may_move = false;
   uint32_t used_granules = 0;
+  uint32_t used_host_granules = 0;
   uint32_t empty_granules = 0;
 };
 
@@ -31,6 +32,7 @@ ArenaView ViewOf(const Arena& arena) {
   view.snapshot = arena.compactor.TakeSnapshotNow();
   view.may_move = arena.may_move();
   view.used_granules = arena.books.used_granules();
+  view.used_host_granules = arena.books.used_host_granules();
   view.empty_granules =
       static_cast<uint32_t>(arena.books.empty_granules().size()) +
       arena.backing.empty_runs().vg_count();
@@ -145,7 +147,9 @@ FragmentationStats Pool::Impl::GetFragmentation() {
   for (const ArenaView& view : views) {
     AddHoles(FindFreeSpace(view.snapshot, 0), &space);
     space.free_granules += view.empty_granules;
-    census.AddUsed(GranulesToBytes(view.used_granules));
+    // What is free beside what was spilled is lost until that comes back.
+    census.AddUsed(GranulesToBytes(uint64_t{view.used_granules} +
+                                   view.used_host_granules));
   }
   for (size_t length = 1; length < space.holes.size(); ++length) {
     census.AddFreePieces(QuantaToBytes(length), space.holes[length]);

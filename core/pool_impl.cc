@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "firn/core/pool_spiller.h"
 #include "firn/vmm/driver_status.h"
 #include "firn/vmm/relaxed_capture.h"
 #include "firn/vmm/trace_range.h"
@@ -157,6 +158,7 @@ absl::Status Pool::Impl::ReleasePending(bool wait) {
 void Pool::Impl::ReleaseDone() {
   for (const BlockStart start : done_) Release(start);
   RetireExported();
+  Spiller(this).ReleaseLeft();
 }
 
 // --- Compaction and trim ---
@@ -289,6 +291,8 @@ absl::StatusOr<uint64_t> Pool::Impl::Trim(uint64_t keep_bytes) {
     const absl::Status freed = ReleaseFreed();
     if (!freed.ok()) return freed;
   }
+  status = Spiller(this).ReleaseUnused();
+  if (!status.ok()) return status;
   const uint64_t keep_granules = std::min<uint64_t>(
       keep_bytes / granule_bytes_, store_.most_budget_granules());
   const absl::StatusOr<uint32_t> released =

@@ -41,6 +41,7 @@
 #include "firn/core/pool.h"
 #include "firn/core/pool_request.h"
 #include "firn/core/seen_streams.h"
+#include "firn/core/spill_books.h"
 #include "firn/core/tag_books.h"
 #include "firn/vmm/address_space.h"
 #include "firn/vmm/driver.h"
@@ -76,7 +77,8 @@ class Pool::Impl final : public Pool::AnyImpl {
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Declare(const void* ptr, StreamHandle stream,
                        Declaration what) override ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::Status MarkActive(const void* ptr) override ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status MarkActive(const void* ptr) override
+      ABSL_LOCKS_EXCLUDED(turn_mutex_, pass_mutex_, mutex_);
   absl::Status ReleaseStream(StreamHandle stream) override
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status BeginPool(GraphPoolId id,
@@ -116,6 +118,8 @@ class Pool::Impl final : public Pool::AnyImpl {
   using Request = PoolRequest;
   // Tells hooks of moves, for compactor_.
   class HookCaller;
+  // Moves to host memory and back (core/pool_spiller.h).
+  class Spiller;
   // Copies the books, for TakeMemorySnapshot.
   class SnapshotSlice;
   // A block that hooks were told of.
@@ -449,6 +453,12 @@ class Pool::Impl final : public Pool::AnyImpl {
   static uint64_t UseKey(BlockStart start) {
     return uint64_t{start.vg.value()} << 32 | start.offset_quanta;
   }
+  static BlockStart StartOfUseKey(uint64_t key) {
+    BlockStart start;
+    start.vg = VgIndex(key >> 32);
+    start.offset_quanta = static_cast<uint32_t>(key);
+    return start;
+  }
   void Release(BlockStart start) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Waits until no work uses what was freed.
   absl::Status WaitForFreed();
@@ -553,6 +563,7 @@ class Pool::Impl final : public Pool::AnyImpl {
   absl::flat_hash_map<uint64_t, std::vector<StreamToken>> uses_
       ABSL_GUARDED_BY(mutex_);
   DeclaredBlocks declared_ ABSL_GUARDED_BY(mutex_);
+  SpillBooks spill_ ABSL_GUARDED_BY(mutex_);
   TagBooks tags_ ABSL_GUARDED_BY(mutex_);
   // Of those that were created, until nothing of them is left.
   absl::flat_hash_map<DomainId, DomainRecord> domain_records_

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "firn/core/ladder_climb.h"
 #include "firn/core/pool_impl.h"
+#include "firn/core/pool_spiller.h"
 #include "firn/vmm/relaxed_capture.h"
 #include "firn/vmm/trace_range.h"
 
@@ -37,6 +38,7 @@ constexpr Step kSteps[] = {
     {Rung::kUnmapping, Effort::kOrdinary, /*after_merging=*/true},
     {Rung::kScatteredHoles, Effort::kScattered},
     {Rung::kOpenedHole, Effort::kScattered},
+    {Rung::kSpill, Effort::kScattered},
 };
 
 RungOutcome Outcome(bool changed, absl::string_view why) {
@@ -135,6 +137,8 @@ absl::StatusOr<RungOutcome> Pool::Impl::TryRung(Rung rung,
                      "only where placement is firn");
     case Rung::kOpenedHole:
       return TryHole(request, reach);
+    case Rung::kSpill:
+      return Spiller(this).Try(request, reach);
     default:
       return Outcome(false, "");
   }
@@ -245,7 +249,8 @@ bool Pool::Impl::MayMovingHelp(const Request& request) {
   if (!LimitBelow(request).empty()) return false;
   if (!domain_records_.empty()) SetQuota(arenas_[request.arena].get());
   return FreesAtEmptyPass(request) != Frees() ||
-         (IsSmall(request) && !HoleWasInVain(request));
+         (IsSmall(request) && !HoleWasInVain(request)) ||
+         Spiller::MayHelp(*this, request);
 }
 
 absl::Status Pool::Impl::MakeHole(const Request& request) {
@@ -324,6 +329,8 @@ absl::Status Pool::Impl::OutOfMemory(const Request& request,
                                      const LadderClimb& climb) {
   RefreshBound();
   const uint64_t used = GranulesToBytes(UsedGranules());
+  const uint64_t spilled = Spiller(this).LiveBytes();
+  const uint64_t live_here = LiveBytes() - std::min(LiveBytes(), spilled);
   const uint64_t bound = std::min(GranulesToBytes(bound_.granules), used);
   const absl::string_view unmoved = WhyNotMoved(Reach::kLiveMemory);
   const std::string rungs = climb.ToString();
@@ -333,7 +340,8 @@ absl::Status Pool::Impl::OutOfMemory(const Request& request,
       DescribeLimits(request), ", held ",
       GranulesToBytes(store_.held_granules()), ", cached ",
       GranulesToBytes(store_.cached_granules()), ", live ", LiveBytes(),
-      ", used ", used, " (", used - std::min(used, LiveBytes()),
+      spilled == 0 ? "" : absl::StrCat(", of it in host memory ", spilled),
+      ", used ", used, " (", used - std::min(used, live_here),
       " of it holes and rounding), free ",
       GranulesToBytes(FreeGranulesFor(request)), ", pending frees ",
       free_queue_.pending_bytes(), ", largest hole ",
@@ -355,8 +363,9 @@ absl::Status Pool::Impl::OutOfMemory(const Request& request,
 const absl::Status* Pool::Impl::SameFailure(const Request& request,
                                             Reach reach) const {
   if (!free_queue_.empty() || !unreleased_.empty() ||
-      graph_pools_.has_retired())
+      graph_pools_.has_retired() || Spiller::MayHelp(*this, request)) {
     return nullptr;
+  }
   return failures_.Find(
       AsFailed(request, reach), [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
         return FailureMemory::Events{Frees(), stats_.compaction_passes};

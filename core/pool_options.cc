@@ -113,6 +113,12 @@ absl::Status PoolOptions::Validate() const {
         absl::StrCat("capacity_bytes: ", capacity_bytes,
                      "; must be 0 or at least granule_bytes, ", granule_bytes));
   }
+  if (host_spill_limit_bytes != 0 && granule_bytes != 0 &&
+      host_spill_limit_bytes < granule_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("host_spill_limit_bytes: ", host_spill_limit_bytes,
+                     "; must be 0 or at least granule_bytes, ", granule_bytes));
+  }
   if (address_space_factor < kMinAddressSpaceFactor ||
       address_space_factor > kMaxAddressSpaceFactor) {
     return absl::InvalidArgumentError(absl::StrCat(

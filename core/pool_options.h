@@ -88,6 +88,14 @@ struct PoolOptions {
   // only. FIRN_MOVING=off in the environment (core/pool.h) turns it off.
   bool move_on_failure = false;
 
+  // Most host memory that blocks may be spilled to (Pool::AllowSpill) by such
+  // an allocation, in bytes, what is kept for the next spill included: rounded
+  // down to whole granules, of which it must be one at least. It is pinned, and
+  // taken when it is needed. 0: nothing is ever spilled. Without effect where
+  // nothing may move, or the device cannot use host memory in this way: the
+  // report of a failed allocation says why.
+  uint64_t host_spill_limit_bytes = 0;
+
   // Such an allocation closes the gate of the pool's LaunchScopes before it
   // moves anything, and waits for open ones and for what was launched in them,
   // at most so long; nothing is moved otherwise. 0 or more.

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "firn/core/pool_impl.h"
+#include "firn/core/pool_spiller.h"
 
 namespace firn {
 
@@ -50,6 +51,10 @@ absl::StatusOr<Pin> Pool::Impl::PinBlock(const void* ptr,
   MutexLock lock(&mutex_);
   const absl::StatusOr<BlockStart> start = FindBlock(ptr);
   if (!start.ok()) return start.status();
+  if (Spiller(this).IsSpilled(*start)) {
+    return absl::FailedPreconditionError(
+        "PinBlock: the block lies in host memory; call MarkActive first");
+  }
   const PinnedBlock block = PinnedBlockAt(*start);
   // From here on a free comes by, and finds the pin.
   if (!MarkBlock(*start)) return NoBlockAt(ToAddress(ptr));

@@ -41,6 +41,12 @@ std::string PoolStats::ToString() const {
   AppendLine(&text, "pinned_bytes", pinned_bytes);
   AppendLine(&text, "idle_blocks", idle_blocks);
   AppendLine(&text, "idle_bytes", idle_bytes);
+  AppendLine(&text, "spillable_blocks", spillable_blocks);
+  AppendLine(&text, "spillable_bytes", spillable_bytes);
+  AppendLine(&text, "spilled_bytes", spilled_bytes);
+  AppendLine(&text, "host_used_bytes", host_used_bytes);
+  AppendLine(&text, "host_held_bytes", host_held_bytes);
+  AppendLine(&text, "host_limit_bytes", host_limit_bytes);
   AppendLine(&text, "read_only_blocks", read_only_blocks);
   AppendLine(&text, "read_only_bytes", read_only_bytes);
   AppendLine(&text, "pinned_granules", pinned_granules);
@@ -61,6 +67,10 @@ std::string PoolStats::ToString() const {
   AppendLine(&text, "granules_moved", granules_moved);
   AppendLine(&text, "granules_recovered", granules_recovered);
   AppendLine(&text, "bytes_copied", bytes_copied);
+  AppendLine(&text, "granules_spilled", granules_spilled);
+  AppendLine(&text, "granules_returned", granules_returned);
+  AppendLine(&text, "bytes_spilled", bytes_spilled);
+  AppendLine(&text, "bytes_returned", bytes_returned);
   AppendLine(&text, "zeroed_bytes", zeroed_bytes);
   AppendLine(&text, "vetoed_sources", vetoed_sources);
   AppendLine(&text, "handles_created", handles_created);

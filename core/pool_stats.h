@@ -34,7 +34,8 @@ struct PoolStats {
   // Requested bytes handed out.
   uint64_t live_bytes = 0;
   uint64_t live_allocations = 0;
-  // Bytes of granules that hold at least one byte of an allocation.
+  // Bytes of granules that hold at least one byte of an allocation, on the
+  // device.
   uint64_t used_bytes = 0;
   // Bytes of all physical handles the pool owns, used or not, each once.
   uint64_t held_bytes = 0;
@@ -59,7 +60,17 @@ struct PoolStats {
   // Live blocks declared idle, and their requested bytes.
   uint64_t idle_blocks = 0;
   uint64_t idle_bytes = 0;
-  // Likewise of those declared read-only.
+  // Those of them that may be spilled.
+  uint64_t spillable_blocks = 0;
+  uint64_t spillable_bytes = 0;
+  // What of the live blocks lies in host memory, rounding included. Of host
+  // memory: granules with any of it; those and what is kept for the next spill;
+  // and the most that may be held, 0 if nothing can be spilled.
+  uint64_t spilled_bytes = 0;
+  uint64_t host_used_bytes = 0;
+  uint64_t host_held_bytes = 0;
+  uint64_t host_limit_bytes = 0;
+  // Live blocks declared read-only, and their requested bytes.
   uint64_t read_only_blocks = 0;
   uint64_t read_only_bytes = 0;
   uint64_t pinned_granules = 0;
@@ -88,6 +99,12 @@ struct PoolStats {
   uint64_t granules_moved = 0;      // virtual granules remapped by passes
   uint64_t granules_recovered = 0;  // granules emptied by passes
   uint64_t bytes_copied = 0;        // by passes
+  // Granules whose live bytes went to the host, and granules of host memory
+  // whose live bytes came back; and these bytes.
+  uint64_t granules_spilled = 0;
+  uint64_t granules_returned = 0;
+  uint64_t bytes_spilled = 0;
+  uint64_t bytes_returned = 0;
   // Granules that came from another domain, or were given out as exportable.
   uint64_t zeroed_bytes = 0;
   uint64_t vetoed_sources = 0;  // granules that move hooks wanted to stay
@@ -116,6 +133,7 @@ struct PoolUsage {
   uint64_t granule_bytes = 0;  // 0 where there are no granules
   uint64_t live_bytes = 0;
   uint64_t used_bytes = 0;
+  uint64_t spilled_bytes = 0;
   uint64_t held_bytes = 0;
   uint64_t mapped_vgs = 0;
   uint64_t compaction_passes = 0;

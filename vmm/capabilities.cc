@@ -110,26 +110,6 @@ Capability ProbeHostNuma(Driver* driver, MemLocation* location) {
   return TryMapping(driver, HostProp(*location), promise);
 }
 
-// Memory of the host at large if it can be had, else of the nearest node.
-Capability ProbeHostSpill(Driver* driver, MemLocation* location) {
-  *location = {LocationType::kHost, 0};
-  const Capability host = TryMapping(
-      driver, HostProp(*location),
-      AskAttribute(driver, DeviceAttribute::kHostVirtualMemoryManagement));
-  if (host.available) {
-    return Yes(absl::StrCat("memory of the host: ", host.reason));
-  }
-  const Capability node = ProbeHostNuma(driver, location);
-  if (node.available) {
-    return Yes(absl::StrCat("memory of NUMA node ", location->id, ": ",
-                            node.reason,
-                            " (of the host at large: ", host.reason, ")"));
-  }
-  *location = MemLocation();
-  return No(absl::StrCat("of the host at large: ", host.reason,
-                         "; of a NUMA node: ", node.reason));
-}
-
 Capability ProbePeer(Driver* driver, int32_t ordinal) {
   int32_t can_access = 0;
   const DriverResult result = driver->DeviceCanAccessPeer(&can_access, ordinal);
@@ -233,6 +213,25 @@ Capability ProbeVirtualMemory(Driver* driver, DriverResult* refusal) {
       AskAttribute(driver, DeviceAttribute::kVirtualMemoryManagement, refusal);
   return TryMapping(driver, MovableProp(driver->identity().device_ordinal),
                     promise, refusal);
+}
+
+Capability ProbeHostSpill(Driver* driver, MemLocation* location) {
+  *location = {LocationType::kHost, 0};
+  const Capability host = TryMapping(
+      driver, HostProp(*location),
+      AskAttribute(driver, DeviceAttribute::kHostVirtualMemoryManagement));
+  if (host.available) {
+    return Yes(absl::StrCat("memory of the host: ", host.reason));
+  }
+  const Capability node = ProbeHostNuma(driver, location);
+  if (node.available) {
+    return Yes(absl::StrCat("memory of NUMA node ", location->id, ": ",
+                            node.reason,
+                            " (of the host at large: ", host.reason, ")"));
+  }
+  *location = MemLocation();
+  return No(absl::StrCat("of the host at large: ", host.reason,
+                         "; of a NUMA node: ", node.reason));
 }
 
 Capability ProbeExportable(Driver* driver, ShareableHandleType types,

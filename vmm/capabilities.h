@@ -81,6 +81,11 @@ Capabilities ProbeCapabilities(Driver* driver);
 Capability ProbeExportable(Driver* driver, ShareableHandleType types,
                            bool rdma_capable);
 
+// Capabilities::host_spill alone: memory of the host at large if it can be had,
+// else of the nearest node. Writes to `location` where from, kInvalid if from
+// nowhere. In the thread's own capture mode.
+Capability ProbeHostSpill(Driver* driver, MemLocation* location);
+
 // Capabilities::virtual_memory alone, in the thread's own capture mode.
 // `*refusal` is what the first call that was refused returned; kSuccess if none
 // was.

@@ -157,6 +157,8 @@ class GranuleStore final : private SharedBudget::Member {
   // failure the rest stays.
   absl::StatusOr<uint32_t> ReleaseCached(uint32_t keep_granules)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // The same for all of the host's memory that is cached.
+  absl::StatusOr<uint32_t> ReleaseCachedHost() ABSL_LOCKS_EXCLUDED(mutex_);
   // Brings the cache between its marks: see GranuleStoreOptions. `now` is the
   // time of the caller's clock, from which the ages of cached granules are
   // counted: those found unaged get it. Makes no driver call if there is
@@ -255,6 +257,7 @@ class GranuleStore final : private SharedBudget::Member {
   // time `now`.
   struct ReleaseGoal {
     bool by_marks = false;
+    bool is_host = false;  // what is cached of the host's memory instead
     uint32_t keep_granules = 0;
     absl::Time now;
     // Ends when this many of device memory have left their lists.
@@ -322,6 +325,8 @@ class GranuleStore final : private SharedBudget::Member {
   GranuleId NextToRelease(const ReleaseGoal& goal)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   DriverResult ReleaseTowards(const ReleaseGoal& goal, uint32_t* released)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<uint32_t> ReleaseAllOf(const ReleaseGoal& goal)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Being asked by other stores of the shared budget.

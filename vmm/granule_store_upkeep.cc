@@ -278,6 +278,10 @@ void GranuleStore::GiveBack(const Acquisition& acquisition) {
 }
 
 GranuleId GranuleStore::NextToRelease(const ReleaseGoal& goal) {
+  if (goal.is_host) {
+    const GranuleList& host = *CacheOf(GranuleKind::kHost);
+    return host.granules > 0 ? host.back : GranuleId();
+  }
   if (retiring_.granules > 0) return retiring_.front;
   const auto cached_since = [](const StoredGranules& records,
                                const GranuleList& cache) {
@@ -343,6 +347,16 @@ DriverResult GranuleStore::ReleaseTowards(const ReleaseGoal& goal,
 absl::StatusOr<uint32_t> GranuleStore::ReleaseCached(uint32_t keep_granules) {
   ReleaseGoal goal;
   goal.keep_granules = keep_granules;
+  return ReleaseAllOf(goal);
+}
+
+absl::StatusOr<uint32_t> GranuleStore::ReleaseCachedHost() {
+  ReleaseGoal goal;
+  goal.is_host = true;
+  return ReleaseAllOf(goal);
+}
+
+absl::StatusOr<uint32_t> GranuleStore::ReleaseAllOf(const ReleaseGoal& goal) {
   uint32_t released = 0;
   const DriverResult result = ReleaseTowards(goal, &released);
   if (result != DriverResult::kSuccess) {

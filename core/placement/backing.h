@@ -107,6 +107,17 @@ class Backing {
   // been.
   absl::Status MakeOwn(VgRange range);
   uint64_t zeroed_granules() const { return zeroed_granules_; }
+  // For those that fill a granule with the arena's blocks before it is mapped
+  // for good: whether it has to be zeroed first; and that it has been.
+  bool IsForeign(GranuleId granule) const {
+    return keeps_domains_apart_ &&
+           store_->contents_of(granule) != options_.domain;
+  }
+  void NoteOwn(GranuleId granule) {
+    if (!IsForeign(granule)) return;
+    store_->SetContentsOf(granule, options_.domain);
+    ++zeroed_granules_;
+  }
 
   // MappingTable::Apply, for virtual granules that hold nothing live: waits
   // first if one of them is mapped now.

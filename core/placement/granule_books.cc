@@ -59,7 +59,9 @@ void GranuleBooks::LinkVg(VgIndex vg) {
   VgRecord& record = vgs_[vg.value()];
   GranuleRecord& granule = granules_[record.granule.value()];
   const bool is_spare = record.role == VgRole::kSpare;
-  if (granule.mappings++ == 0) ++mapped_granules_;
+  if (granule.mappings++ == 0) {
+    ++(granule.is_host ? mapped_host_granules_ : mapped_granules_);
+  }
   if (is_spare) ++granule.spares;
   // Spares stay in front: behind the first entry, if that is a spare and this
   // is not, the order of the rest does not matter as long as a walk finds
@@ -82,7 +84,9 @@ void GranuleBooks::LinkVg(VgIndex vg) {
 void GranuleBooks::UnlinkVg(VgIndex vg) {
   VgRecord& record = vgs_[vg.value()];
   GranuleRecord& granule = granules_[record.granule.value()];
-  if (--granule.mappings == 0) --mapped_granules_;
+  if (--granule.mappings == 0) {
+    --(granule.is_host ? mapped_host_granules_ : mapped_granules_);
+  }
   if (record.role == VgRole::kSpare) --granule.spares;
   if (record.previous.is_none()) {
     granule.first = record.next;
@@ -137,6 +141,24 @@ void GranuleBooks::Move(VgIndex vg, GranuleId to, const OffsetInterval* extents,
   Reindex(to);
 }
 
+void GranuleBooks::MoveInterior(VgIndex vg, GranuleId to) {
+  const GranuleId from = vgs_[vg.value()].granule;
+  EmptyInterior(vg);
+  UnlinkVg(vg);
+  vgs_[vg.value()].granule = to;
+  LinkVg(vg);
+  FillInterior(vg);
+  Reindex(from);
+  Reindex(to);
+}
+
+void GranuleBooks::SetHost(GranuleId granule, bool is_host) {
+  GranuleRecord& record = MutableGranule(granule);
+  assert(record.mappings == 0 && record.live_quanta == 0);
+  record.arena = arena_;
+  record.is_host = is_host;
+}
+
 // --- Roles ---
 
 void GranuleBooks::Activate(VgIndex vg, VgRole role, OffsetInterval window,
@@ -175,10 +197,12 @@ void GranuleBooks::SetEmptyRun(VgIndex vg, bool empty_run) {
 // --- Live quanta ---
 
 void GranuleBooks::SetUsed(GranuleRecord* record, uint32_t live_quanta) {
-  if (record->live_quanta == 0 && live_quanta > 0) ++used_granules_;
-  if (record->live_quanta > 0 && live_quanta == 0) --used_granules_;
-  live_quanta_ += live_quanta;
-  live_quanta_ -= record->live_quanta;
+  uint32_t& used = record->is_host ? used_host_granules_ : used_granules_;
+  uint64_t& live = record->is_host ? live_host_quanta_ : live_quanta_;
+  if (record->live_quanta == 0 && live_quanta > 0) ++used;
+  if (record->live_quanta > 0 && live_quanta == 0) --used;
+  live += live_quanta;
+  live -= record->live_quanta;
   record->live_quanta = live_quanta;
 }
 
@@ -207,13 +231,13 @@ void GranuleBooks::FillInterior(VgIndex vg) {
   GranuleRecord& record = granules_[vgs_[vg.value()].granule.value()];
   assert(record.mappings == 1 && record.live_quanta == 0);
   SetUsed(&record, quanta_per_granule_);
-  ++full_granules_;
+  if (!record.is_host) ++full_granules_;
 }
 
 void GranuleBooks::EmptyInterior(VgIndex vg) {
   GranuleRecord& record = granules_[vgs_[vg.value()].granule.value()];
   SetUsed(&record, 0);
-  --full_granules_;
+  if (!record.is_host) --full_granules_;
 }
 
 void GranuleBooks::Freeze(GranuleId granule) {
@@ -437,6 +461,9 @@ absl::Status GranuleBooks::CheckInvariants() const {
   uint32_t full = 0;
   uint32_t mapped = 0;
   uint32_t live_vgs = 0;
+  uint32_t used_host = 0;
+  uint32_t mapped_host = 0;
+  uint64_t live_host_quanta = 0;
   for (uint32_t i = 0; i < granules_.size(); ++i) {
     const GranuleRecord& record = granules_[i];
     if (!IsOwn(record)) continue;
@@ -463,9 +490,15 @@ absl::Status GranuleBooks::CheckInvariants() const {
       return absl::InternalError(
           absl::StrCat("I2: granule ", i, " is filled and shared"));
     }
-    if (record.live_quanta > 0) ++used;
-    if (mappings > 0) ++mapped;
-    if (interior) ++full;
+    if (record.is_host) {
+      if (record.live_quanta > 0) ++used_host;
+      if (mappings > 0) ++mapped_host;
+      live_host_quanta += record.live_quanta;
+    } else {
+      if (record.live_quanta > 0) ++used;
+      if (mappings > 0) ++mapped;
+      if (interior) ++full;
+    }
     const bool is_empty = record.live_quanta == 0 && !record.is_closed() &&
                           mappings > 0 && spares == mappings;
     if (is_empty != (record.empty_position != 0)) {
@@ -484,6 +517,15 @@ absl::Status GranuleBooks::CheckInvariants() const {
                      " full granules, ", mapped_granules_, " mapped, ",
                      live_vgs_, " live virtual granules; there are ", used,
                      ", ", full, ", ", mapped, " and ", live_vgs));
+  }
+  if (used_host != used_host_granules_ ||
+      mapped_host != mapped_host_granules_ ||
+      live_host_quanta != live_host_quanta_) {
+    return absl::InternalError(absl::StrCat(
+        "counted ", used_host_granules_, " used granules of host memory and ",
+        mapped_host_granules_, " mapped, ", live_host_quanta_,
+        " live quanta; there are ", used_host, ", ", mapped_host, " and ",
+        live_host_quanta));
   }
   return absl::OkStatus();
 }

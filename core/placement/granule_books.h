@@ -69,6 +69,12 @@ class GranuleBooks {
   void Move(VgIndex vg, GranuleId to, const OffsetInterval* extents,
             size_t extent_count);
 
+  // Likewise of an interior, which stays alone on its granule.
+  void MoveInterior(VgIndex vg, GranuleId to);
+  // A granule without mappings is the arena's from now on, as one of host
+  // memory: nothing new comes to it, and it counts apart; or is so no more.
+  void SetHost(GranuleId granule, bool is_host);
+
   // --- Roles ---
   // A spare takes up a window or an interior.
   void Activate(VgIndex vg, VgRole role, OffsetInterval window, uint32_t owner);
@@ -136,6 +142,11 @@ class GranuleBooks {
     return uint64_t{used_granules_} * quanta_per_granule_ - live_quanta_;
   }
   uint32_t partial_granules() const { return used_granules_ - full_granules_; }
+  // Of host memory, which is in none of the above but live_vgs: granules with
+  // something live, those with mappings, and what is live there.
+  uint32_t used_host_granules() const { return used_host_granules_; }
+  uint32_t mapped_host_granules() const { return mapped_host_granules_; }
+  uint64_t live_host_quanta() const { return live_host_quanta_; }
 
   absl::Status CheckInvariants() const;
 
@@ -173,6 +184,9 @@ class GranuleBooks {
   uint32_t live_vgs_ = 0;
   uint32_t parked_granules_ = 0;
   uint32_t parked_vgs_ = 0;
+  uint32_t used_host_granules_ = 0;
+  uint32_t mapped_host_granules_ = 0;
+  uint64_t live_host_quanta_ = 0;
 };
 
 }  // namespace firn

@@ -47,6 +47,7 @@ struct GranuleRecord {
   uint16_t blocked_windows = 0;
   bool frozen = false;   // lost: for good
   bool held = false;     // a pass is copying from it or to it
+  bool is_host = false;  // host memory, for what is spilled
   ArenaIndex arena = 0;  // whose it is, or was last
   uint32_t live_quanta = 0;
   uint32_t largest_gap_quanta = 0;
@@ -54,7 +55,7 @@ struct GranuleRecord {
   Occupancy occupancy;          // live quanta, but for those of an interior
 
   // Nothing new may come to it.
-  bool is_closed() const { return frozen || held; }
+  bool is_closed() const { return frozen || held || is_host; }
 };
 
 // Thread safety: none; guarded by its owner.

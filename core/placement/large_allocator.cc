@@ -553,11 +553,18 @@ GranuleId LargeAllocator::Dissolve(uint32_t index) {
       backing_->AddEmptyRun(MakeRange(remainder, 1));
     }
   }
+  VgRange run = MakeRange(interiors.first, 0);
   for (uint32_t i = 0; i < interiors.count; ++i) {
-    books_->EmptyInterior(interiors.first + i);
-    books_->Deactivate(interiors.first + i);
+    const VgIndex vg = interiors.first + i;
+    books_->EmptyInterior(vg);
+    books_->Deactivate(vg);
+    ++run.count;
+    // What was spilled or lost is nobody's to use again.
+    if (!books_->granule(books_->vg(vg).granule).is_closed()) continue;
+    if (--run.count > 0) backing_->AddEmptyRun(run);
+    run = MakeRange(vg + 1, 0);
   }
-  backing_->AddEmptyRun(interiors);
+  if (run.count > 0) backing_->AddEmptyRun(run);
   return shared;
 }
 

@@ -65,6 +65,7 @@ TEST(StatsJsonTest, TagsAndDomainsAreObjects) {
       "{\"id\":7,\"name\":\"tenant\",\"limit\":{\"hard_bytes\":8,"
       "\"soft_bytes\":0},\"is_closed\":true,\"live_bytes\":0,"
       "\"live_allocations\":0,\"used_bytes\":0,\"mapped_bytes\":0,"
+      "\"host_used_bytes\":0,"
       "\"allocations\":0,\"failed_allocations\":0,\"zeroed_bytes\":0}]}");
 }
 

@@ -149,6 +149,7 @@ TEST(StatsPrometheusTest, LimitsOfDomainsAreFamiliesOfTheirOwn) {
   EXPECT_THAT(values,
               ElementsAre(Pair("firn_domain_allocations_total", "0"),
                           Pair("firn_domain_failed_allocations_total", "0"),
+                          Pair("firn_domain_host_used_bytes", "0"),
                           Pair("firn_domain_is_closed", "1"),
                           Pair("firn_domain_limit_hard_bytes", "8388608"),
                           Pair("firn_domain_limit_soft_bytes", "4194304"),
@@ -178,7 +179,11 @@ TEST(StatsPrometheusTest, EveryNumberOfTheTableIsAFamilyWithItsValue) {
     EXPECT_EQ(family.type == "counter", absl::EndsWith(name, "_total")) << name;
     std::string field = name.substr(std::string("firn_pool_").size());
     if (family.type == "counter") field.resize(field.size() - 6);
-    if (field == "copied_bytes") field = "bytes_copied";
+    for (const std::string what : {"copied", "spilled", "returned"}) {
+      if (field == what + "_bytes" && family.type == "counter") {
+        field = "bytes_" + what;
+      }
+    }
     if (field == "info" || field == "moving") continue;
     written[field] = family.samples[0].value;
   }

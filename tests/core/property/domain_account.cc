@@ -163,7 +163,8 @@ absl::Status DomainAccount::CheckOne(const DomainStats& is, Entry* entry) {
     return Wrong(
         absl::StrCat(Describe(is), "; instead of ", Describe(must_be)));
   }
-  if (is.used_bytes > is.mapped_bytes || is.live_bytes > is.used_bytes) {
+  if (is.used_bytes > is.mapped_bytes ||
+      is.live_bytes > is.used_bytes + is.host_used_bytes) {
     return Wrong(Describe(is));
   }
   if (entry->mapped.Check(is.mapped_bytes)) return absl::OkStatus();
@@ -179,6 +180,7 @@ absl::Status DomainAccount::CheckSums(const std::vector<DomainStats>& all,
     sum.live_allocations += each.live_allocations;
     sum.used_bytes += each.used_bytes;
     sum.mapped_bytes += each.mapped_bytes;
+    sum.host_used_bytes += each.host_used_bytes;
     sum.allocations += each.allocations;
     sum.failed_allocations += each.failed_allocations;
     sum.zeroed_bytes += each.zeroed_bytes;
@@ -187,6 +189,7 @@ absl::Status DomainAccount::CheckSums(const std::vector<DomainStats>& all,
       sum.live_bytes == stats.live_bytes &&
       sum.live_allocations == stats.live_allocations &&
       sum.used_bytes == stats.used_bytes &&
+      sum.host_used_bytes == stats.host_used_bytes &&
       sum.mapped_bytes + stats.cached_bytes == stats.held_bytes &&
       sum.allocations == stats.allocations &&
       sum.failed_allocations == stats.failed_allocations &&

@@ -48,7 +48,7 @@ void MarkIdle::Perform(State& state) const {
     LiveBlock* const marked = state.block(block + i);
     state.Declare(marked,
                   elsewhere ? state.work().stream(stream) : marked->stream,
-                  read_only);
+                  read_only, spillable);
   }
 }
 
@@ -62,7 +62,9 @@ void MarkActive::Perform(State& state) const {
                               status.ToString()));
   }
   for (uint32_t i = 0; i < CountOf(count, state); ++i) {
-    state.MarkActive(*state.block(block + i));
+    // Hooks may free what comes back.
+    const LiveBlock* const marked = state.block(block + i);
+    if (marked != nullptr) state.MarkActive(*marked);
   }
 }
 
@@ -88,6 +90,32 @@ void GatherIdle::Perform(State& state) const {
   pass.wanted_granules = wanted_granules;
   pass.read_only_every = read_only_every;
   pass.Perform(state);
+}
+
+void Oversubscribe::Perform(State& state) const {
+  Allocate one;
+  one.bytes = bytes;
+  for (uint32_t i = 0; i < most && one.TryPerform(state); ++i) {
+  }
+  std::vector<LiveBlock>& blocks = state.shadow().blocks();
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (busy_every > 0 && i % busy_every == 0) continue;
+    state.Declare(&blocks[i], blocks[i].stream, /*read_only=*/false,
+                  /*spillable=*/true);
+  }
+  state.Expect(state.work().SynchronizeAll());
+  for (uint32_t i = 0; i < more && one.TryPerform(state); ++i) {
+  }
+  // Peaks are noted when somebody asks.
+  state.pool().GetStats();
+  if (free_every > 0) {
+    for (size_t i = 0; i < blocks.size(); i += free_every) {
+      state.Free(&blocks[i], blocks[i].stream);
+    }
+  }
+  for (size_t i = 0; i < blocks.size(); i += active_every) {
+    state.MarkActive(blocks[i]);
+  }
 }
 
 }  // namespace firn::testing::property

@@ -31,6 +31,8 @@ struct MarkIdle {
   // Of an address within the first one, which is refused.
   uint64_t offset_bytes = 0;
   bool read_only = false;
+  // Idle, and may be spilled.
+  bool spillable = false;
 
   static MarkIdle Draw(Choices& choices, const Setting& setting) {
     return {DrawNumber(choices),
@@ -38,7 +40,8 @@ struct MarkIdle {
             choices.OneIn(4),
             choices.Index(DeviceWork::kMostStreams),
             choices.Below(setting.capacity_bytes()),
-            choices.OneIn(3)};
+            choices.OneIn(3),
+            choices.OneIn(2)};
   }
   void Perform(State& state) const;
   template <typename Visitor>
@@ -49,6 +52,7 @@ struct MarkIdle {
     visit("stream", stream);
     visit("offset_bytes", offset_bytes);
     visit("read_only", read_only);
+    visit("spillable", spillable);
   }
 };
 
@@ -110,6 +114,43 @@ struct GatherIdle {
     visit("max_pause_us", max_pause_us);
     visit("wanted_granules", wanted_granules);
     visit("read_only_every", read_only_every);
+  }
+};
+
+// Fills the pool, lets it spill (nearly) all that lives, asks for more, and has
+// some of it back: when its turn comes, hardly ever is so much at rest.
+struct Oversubscribe {
+  static constexpr absl::string_view kName = "Oversubscribe";
+  static constexpr uint32_t kWeights[] = {6, 5, 7};
+
+  uint64_t bytes = 512;
+  uint32_t most = 0;  // blocks that fill the pool
+  uint32_t more = 1;  // and beyond that
+  // Every so-manieth block stays in use; 0: none.
+  uint32_t busy_every = 0;
+  // Every so-manieth block that lives then is freed, before the next one is
+  // active again; 0: none.
+  uint32_t free_every = 0;
+  uint32_t active_every = 1;
+
+  static Oversubscribe Draw(Choices& choices, const Setting& setting) {
+    return {
+        choices.Between(setting.granule_bytes / 8, 3 * setting.granule_bytes),
+        choices.Index(300),
+        1 + choices.Index(8),
+        choices.OneIn(3) ? static_cast<uint32_t>(choices.Between(8, 60)) : 0,
+        choices.OneIn(3) ? 0 : static_cast<uint32_t>(choices.Between(2, 6)),
+        1 + choices.Index(4)};
+  }
+  void Perform(State& state) const;
+  template <typename Visitor>
+  void Fields(Visitor& visit) const {
+    visit("bytes", bytes);
+    visit("most", most);
+    visit("more", more);
+    visit("busy_every", busy_every);
+    visit("free_every", free_every);
+    visit("active_every", active_every);
   }
 };
 

@@ -31,14 +31,13 @@
 
 namespace firn::testing::property {
 
-using Operation =
-    std::variant<Allocate, Exhaust, Free, FreeMost, FreeWrongly, Use,
-                 AskGeneration, Compact, Trim, PrintStats, Delay, Synchronize,
-                 CreateStream, DestroyStream, OpenScope, CloseScope, FailCall,
-                 RecordUse, ReleaseStream, TakePin, GiveUpPin, FreePinned,
-                 RegisterTag, AskUsage, AddHook, GiveUpHook, CreateDomain,
-                 CloseDomain, SetDomainLimit, SetLimit, Export, BeginPool,
-                 EndPool, ReleasePool, MarkIdle, MarkActive, GatherIdle>;
+using Operation = std::variant<
+    Allocate, Exhaust, Free, FreeMost, FreeWrongly, Use, AskGeneration, Compact,
+    Trim, PrintStats, Delay, Synchronize, CreateStream, DestroyStream,
+    OpenScope, CloseScope, FailCall, RecordUse, ReleaseStream, TakePin,
+    GiveUpPin, FreePinned, RegisterTag, AskUsage, AddHook, GiveUpHook,
+    CreateDomain, CloseDomain, SetDomainLimit, SetLimit, Export, BeginPool,
+    EndPool, ReleasePool, MarkIdle, MarkActive, GatherIdle, Oversubscribe>;
 
 void Perform(const Operation& operation, State& state);
 std::string ToCode(const Operation& operation);

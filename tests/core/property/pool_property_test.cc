@@ -84,6 +84,8 @@ TEST(PoolPropertyReachTest, SequencesGetEverywhere) {
   EXPECT_GT(counts.refused_frees, counts.operations / 200);
   EXPECT_GT(counts.passes, 50u);
   EXPECT_GT(counts.granules_moved, 50u);
+  EXPECT_GT(counts.granules_spilled, 20u);
+  EXPECT_GT(counts.granules_returned, 3u);
   EXPECT_GT(counts.handles_released, 50u);
   EXPECT_GT(counts.scope_tokens, 50u);
   EXPECT_GT(counts.uses_recorded, counts.operations / 100);

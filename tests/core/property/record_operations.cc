@@ -59,6 +59,10 @@ void TakePin::Perform(State& state) const {
   state.ExpectUnchanged("a refused PinBlock", before);
   std::string why = absl::StrCat("reason ", reason);
   absl::StatusOr<Pin> pin = pool.PinBlock(ptr, why);
+  if (absl::IsFailedPrecondition(pin.status()) && before.spilled_bytes > 0) {
+    return state.ExpectUnchanged("a refused PinBlock of a spilled block",
+                                 before);
+  }
   if (!pin.ok()) return state.Expect(pin.status());
   state.Expect(pin->ptr() == ptr, "PinBlock: pinned another block");
   state.pins().Add(*std::move(pin), *pinned, std::move(why));

@@ -27,6 +27,7 @@ PoolOptions Setting::Options() const {
     options.export_type = ShareableHandleType::kPosixFileDescriptor;
   }
   options.placement = placement;
+  options.host_spill_limit_bytes = granule_bytes * host_granules;
   options.history_entries = HistoryAccount::kEntries;
   // However slow the machine is.
   options.max_wait = absl::Minutes(2);
@@ -81,6 +82,7 @@ Setting DrawSetting(CpuStorage storage, CpuSync sync, Choices& choices) {
     setting.placement = static_cast<PlacementKind>(
         choices.Between(1, static_cast<uint64_t>(PlacementKind::kTiered)));
   }
+  if (!choices.OneIn(3)) setting.host_granules = 1 + choices.Index(16);
   return setting;
 }
 

@@ -32,6 +32,8 @@ struct Setting {
   // Memory may be given to other processes.
   bool exporting = false;
   PlacementKind placement = PlacementKind::kFirn;
+  // That may be spilled to; 0: nothing is.
+  uint32_t host_granules = 0;
 
   uint64_t capacity_bytes() const { return granule_bytes * capacity_granules; }
   // A forced move relies on all work being in scopes once there was a scope.
@@ -54,6 +56,7 @@ struct Setting {
     visit("settled", settled);
     visit("exporting", exporting);
     visit("placement", placement);
+    visit("host_granules", host_granules);
   }
 };
 

@@ -121,13 +121,22 @@ absl::Status Shadow::CheckFigures(const PoolStats& stats) {
   same("refused_frees", stats.refused_frees, expected_.refused_frees);
   same("handles_created - handles_released",
        (stats.handles_created - stats.handles_released) * stats.granule_bytes,
-       stats.held_bytes);
+       stats.held_bytes + stats.host_held_bytes);
 
   const auto at_most = [&](absl::string_view low_name, uint64_t low,
                            absl::string_view high_name, uint64_t high) {
     status.Update(AtMost(low_name, low, high_name, high));
   };
-  at_most("live_bytes", stats.live_bytes, "used_bytes", stats.used_bytes);
+  at_most("live_bytes", stats.live_bytes, "used_bytes and host_used_bytes",
+          stats.used_bytes + stats.host_used_bytes);
+  at_most("spilled_bytes", stats.spilled_bytes, "host_used_bytes",
+          stats.host_used_bytes);
+  at_most("host_used_bytes", stats.host_used_bytes, "host_held_bytes",
+          stats.host_held_bytes);
+  at_most("host_held_bytes", stats.host_held_bytes, "host_limit_bytes",
+          stats.host_limit_bytes);
+  at_most("spillable_bytes", stats.spillable_bytes, "idle_bytes",
+          stats.idle_bytes);
   at_most("used_bytes", stats.used_bytes, "held_bytes", stats.held_bytes);
   at_most("held_bytes", stats.held_bytes, "capacity_bytes",
           stats.capacity_bytes);
@@ -162,6 +171,8 @@ absl::Status Shadow::CheckFigures(const PoolStats& stats) {
   grows("granules_moved", last.granules_moved, stats.granules_moved);
   grows("granules_recovered", last.granules_recovered,
         stats.granules_recovered);
+  grows("granules_spilled", last.granules_spilled, stats.granules_spilled);
+  grows("granules_returned", last.granules_returned, stats.granules_returned);
   grows("bytes_copied", last.bytes_copied, stats.bytes_copied);
   grows("zeroed_bytes", last.zeroed_bytes, stats.zeroed_bytes);
   grows("possibly_held_elsewhere", last.possibly_held_elsewhere,

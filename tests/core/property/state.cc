@@ -38,7 +38,8 @@ State::State(const Setting& setting, const Wrap& wrap)
       faults_(&ledger_),
       work_(cpu_.get(), &damage_),
       hooks_(&shadow_, &pins_, &idle_,
-             setting.placement == PlacementKind::kFirn),
+             setting.placement == PlacementKind::kFirn &&
+                 setting.host_granules == 0),
       graphs_(&uses_) {
   if (!failure_.empty()) return;
   PoolOptions options = setting.Options();
@@ -179,12 +180,14 @@ void State::OrderRecorded(const LiveBlock& block, StreamHandle stream,
   }
 }
 
-void State::Declare(LiveBlock* block, StreamHandle stream, bool read_only) {
+void State::Declare(LiveBlock* block, StreamHandle stream, bool read_only,
+                    bool spillable) {
   Expect(work_.Order(block->stream, stream));
   block->stream = stream;
   const absl::Status status =
-      read_only ? pool_->MarkReadOnly(block->content.ptr, stream)
-                : pool_->MarkIdle(block->content.ptr, stream);
+      read_only   ? pool_->MarkReadOnly(block->content.ptr, stream)
+      : spillable ? pool_->AllowSpill(block->content.ptr, stream)
+                  : pool_->MarkIdle(block->content.ptr, stream);
   const bool is_refused = graphs_.Owns(*block);
   if (status.ok()) idle_.Declare(*block, read_only);
   Expect(was_faulted() ||
@@ -193,16 +196,31 @@ void State::Declare(LiveBlock* block, StreamHandle stream, bool read_only) {
                       status.ToString()));
 }
 
-void State::MarkActive(const LiveBlock& block) {
-  const absl::Status status = pool_->MarkActive(block.content.ptr);
-  Expect(status.ok(), absl::StrCat("MarkActive: ", status.ToString()));
-  idle_.Activate(block);
+bool State::MarkActive(const LiveBlock& block) {
+  const bool may_be_spilled = pool_->GetUsage().spilled_bytes > 0;
+  const void* const ptr = block.content.ptr;
+  const absl::Status status = pool_->MarkActive(ptr);
+  // Hooks that were called on the way back may have freed it, or others.
+  const LiveBlock* const left = shadow_.Find(ptr);
+  if (!status.ok()) {
+    Expect(may_be_spilled &&
+               (was_faulted() || absl::IsResourceExhausted(status) ||
+                absl::IsFailedPrecondition(status) || left == nullptr),
+           absl::StrCat("MarkActive: ", status.ToString()));
+    return false;
+  }
+  if (left != nullptr) idle_.Activate(*left);
+  return left != nullptr;
 }
 
 void State::Use(LiveBlock* block, StreamHandle stream, bool write,
                 bool in_scope) {
   const void* const ptr = block->content.ptr;
-  if (write ? idle_.IsDeclared(ptr) : idle_.IsIdle(ptr)) MarkActive(*block);
+  if ((write ? idle_.IsDeclared(ptr) : idle_.IsIdle(ptr)) &&
+      !MarkActive(*block)) {
+    return;
+  }
+  block = shadow_.Find(ptr);
   UseActive(block, stream, write, in_scope || idle_.IsReadOnly(ptr));
 }
 
@@ -229,7 +247,9 @@ void State::RecordUse(LiveBlock* block, StreamHandle stream, bool write,
   // No pass is about to move it; RecordUse itself makes it active if it is
   // idle.
   const bool is_read_only = idle_.IsReadOnly(block->content.ptr);
-  if (is_read_only && write) MarkActive(*block);
+  const void* const ptr = block->content.ptr;
+  if (is_read_only && write && !MarkActive(*block)) return;
+  block = shadow_.Find(ptr);
   UseActive(block, stream, write, in_scope || is_read_only);
   const absl::Status status = pool_->RecordUse(block->content.ptr, stream);
   if (!status.ok()) {
@@ -382,6 +402,8 @@ void State::Count(const PoolStats& stats) {
   counts_.refused_frees = stats.refused_frees;
   counts_.passes = stats.compaction_passes;
   counts_.granules_moved = stats.granules_moved;
+  counts_.granules_spilled = stats.granules_spilled;
+  counts_.granules_returned = stats.granules_returned;
   counts_.handles_released = stats.handles_released;
   counts_.scope_tokens = stats.scope_tokens;
   counts_.graph_pool_bytes += stats.graph_pool_bytes;
@@ -418,6 +440,7 @@ void State::AfterOperation(bool thorough) {
   const PoolUsage usage = pool_->GetUsage();
   Expect(usage.live_bytes == stats.live_bytes &&
              usage.used_bytes == stats.used_bytes &&
+             usage.spilled_bytes == stats.spilled_bytes &&
              usage.held_bytes == stats.held_bytes &&
              usage.mapped_vgs == stats.mapped_vgs &&
              usage.compaction_passes == stats.compaction_passes &&
@@ -425,9 +448,13 @@ void State::AfterOperation(bool thorough) {
          "GetUsage and GetStats differ");
   const FragmentationStats fragmentation = pool_->GetFragmentation();
   Expect(FragmentationIdentities(fragmentation).With(stats).status());
-  Expect(fragmentation.lost_bytes == 0, "GetFragmentation: something is lost");
-  const bool has_moved = stats.granules_moved != granules_moved_;
-  granules_moved_ = stats.granules_moved;
+  Expect(
+      fragmentation.lost_bytes == stats.host_used_bytes - stats.spilled_bytes,
+      "GetFragmentation: something is lost");
+  const uint64_t granules_moved =
+      stats.granules_moved + stats.granules_spilled + stats.granules_returned;
+  const bool has_moved = granules_moved != granules_moved_;
+  granules_moved_ = granules_moved;
   if (has_moved || thorough) {
     const bool is_fault_waiting = is_fault_ordered_;
     // Reads of the driver's own view are no calls of an operation.
@@ -463,8 +490,8 @@ void State::Drain() {
   if (!failure_.empty()) return;
   const PoolStats stats = pool_->GetStats();
   Expect(stats.live_bytes == 0 && stats.used_bytes == 0 &&
-             stats.held_bytes == 0 && stats.pending_free_bytes == 0 &&
-             stats.mapped_vgs == 0,
+             stats.held_bytes == 0 && stats.host_held_bytes == 0 &&
+             stats.pending_free_bytes == 0 && stats.mapped_vgs == 0,
          absl::StrCat("the pool is not empty in the end:\n", stats.ToString()));
   pool_.reset();
   Expect(ledger_.empty(),

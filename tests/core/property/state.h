@@ -92,7 +92,8 @@ class State {
   // Takes over what Allocate returned, and fills it on the stream.
   void Adopt(void* ptr, uint64_t bytes, const AllocateOptions& options);
   // Queues a check of the block on `stream`, and with `write` another content;
-  // orders it after the block's last use. An idle block is active first, and
+  // orders it after the block's last use. An idle block is active first (else
+  // nothing is done), and
   // one that is read-only if it is written.
   // `in_scope`: within a LaunchScope, which some settings ask for always.
   void Use(LiveBlock* block, StreamHandle stream, bool write, bool in_scope);
@@ -101,9 +102,11 @@ class State {
   void RecordUse(LiveBlock* block, StreamHandle stream, bool write,
                  bool in_scope, uint32_t microseconds);
   // Declares it idle, or read-only, once its last use is done, which `stream`
-  // is ordered behind.
-  void Declare(LiveBlock* block, StreamHandle stream, bool read_only);
-  void MarkActive(const LiveBlock& block);
+  // is ordered behind. Idle, it may be spillable as well.
+  void Declare(LiveBlock* block, StreamHandle stream, bool read_only,
+               bool spillable = false);
+  // Whether it is: what was spilled may have nowhere to come back to.
+  bool MarkActive(const LiveBlock& block);
   // Frees it, unless it is pinned: then the pool must refuse. Whoever used it
   // on other streams has been ordered before, or recorded.
   void Free(LiveBlock* block, StreamHandle stream);

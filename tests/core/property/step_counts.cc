@@ -12,6 +12,8 @@ void StepCounts::Add(const StepCounts& other) {
   refused_frees += other.refused_frees;
   passes += other.passes;
   granules_moved += other.granules_moved;
+  granules_spilled += other.granules_spilled;
+  granules_returned += other.granules_returned;
   handles_released += other.handles_released;
   scope_tokens += other.scope_tokens;
   uses_recorded += other.uses_recorded;

@@ -18,6 +18,8 @@ struct StepCounts {
   uint64_t refused_frees = 0;
   uint64_t passes = 0;
   uint64_t granules_moved = 0;
+  uint64_t granules_spilled = 0;
+  uint64_t granules_returned = 0;
   uint64_t handles_released = 0;
   uint64_t scope_tokens = 0;
   uint64_t uses_recorded = 0;
