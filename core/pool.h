@@ -109,7 +109,9 @@ class Pool {
   // freed its memory waits for all such work as well. From then on the pool
   // knows several streams. InvalidArgument: as Free, or no stream of the pool's
   // driver; FailedPrecondition: the stream is capturing, and the block belongs
-  // to no graph-private pool (BeginPool). Nothing has changed then.
+  // to no graph-private pool (BeginPool). Nothing has changed then. After an
+  // error of the driver the block is active, and nothing is noted of the work:
+  // try again, or wait for it before the block is freed or declared idle.
   absl::Status RecordUse(const void* ptr, StreamHandle stream);
 
   // Declares the block that starts at `ptr` idle: from when the work queued on

@@ -440,9 +440,17 @@ absl::Status Pool::Impl::RecordUse(const void* ptr, StreamHandle stream) {
   if (!start.ok()) return start.status();
   if (graph_pools_.Owns(UseKey(*start))) return RecordGraphUse(*start, stream);
   const absl::Status noted = streams_.Note(stream, gate_.was_used());
-  if (!noted.ok() && !absl::IsResourceExhausted(noted)) return noted;
-  const absl::StatusOr<StreamToken> token = tracker_->Mark(stream);
-  if (!token.ok()) return token.status();
+  const absl::StatusOr<StreamToken> token =
+      noted.ok() || absl::IsResourceExhausted(noted)
+          ? tracker_->Mark(stream)
+          : absl::StatusOr<StreamToken>(noted);
+  if (!token.ok()) {
+    // That work is under way all the same, unless it never was.
+    const bool was_refused = absl::IsInvalidArgument(token.status()) ||
+                             absl::IsFailedPrecondition(token.status());
+    if (!was_refused) declared_.NoteUse(UseKey(*start));
+    return token.status();
+  }
   if (!MarkBlock(*start)) return NoBlockAt(ToAddress(ptr));
   AddUse(*token, &uses_[UseKey(*start)]);
   declared_.NoteUse(UseKey(*start));

@@ -186,5 +186,39 @@ TEST(PoolRegressionTest, AHookThatTakesGranulesDoesNotMakeAPassLoseSome) {
            .bytes = 2049, .alignment_bytes = 16384, .stream = 5, .tag = 0}});
 }
 
+// Of work on a spilled block that is under way, the pool hears nothing.
+TEST(PoolRegressionTest, ASpilledBlockIsInUseAlthoughItsUseCouldNotBeNoted) {
+  ExpectHolds(
+      Setting{.storage = CpuStorage::kGhost,
+              .sync = CpuSync::kLazy,
+              .granule_bytes = 2097152,
+              .capacity_granules = 45,
+              .address_space_factor = 16,
+              .max_mapped_vgs = 0,
+              .move_on_failure = true,
+              .scoped = false,
+              .settled = true,
+              .exporting = true,
+              .placement = PlacementKind::kTiered,
+              .host_granules = 16},
+      {BeginPool{.id = 2, .streams = 0},
+       EndPool{.id = 2},
+       Oversubscribe{.bytes = 2078195,
+                     .most = 43,
+                     .more = 8,
+                     .busy_every = 8,
+                     .free_every = 0,
+                     .active_every = 2},
+       Free{.block = 64843, .elsewhere = false, .stream = 2},
+       FailCall{.calls_before = 0, .result = DriverResult::kOutOfMemory},
+       RecordUse{.block = 56405,
+                 .stream = 3,
+                 .write = false,
+                 .in_scope = false,
+                 .microseconds = 232,
+                 .more_streams = 0,
+                 .frees = true}});
+}
+
 }  // namespace
 }  // namespace firn::testing::property
