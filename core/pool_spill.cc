@@ -339,20 +339,22 @@ void Pool::Impl::Spiller::ReleaseLeft() {
   std::vector<GranuleId> still_left;
   for (const GranuleId granule : std::exchange(left, {})) {
     const GranuleRecord& record = RecordOf(granule);
-    // It comes here once more with the last block.
-    if (!record.is_host || record.live_quanta > 0) continue;
+    if (!record.is_host) continue;
     Arena& arena = ArenaOf(granule);
+    // Beside what is live still, such a mapping serves nobody any more.
     std::vector<MappingChange> changes;
     for (VgIndex at = record.first; !at.is_none(); at = impl_->VgAt(at).next) {
+      if (impl_->VgAt(at).role != VgRole::kSpare) continue;
       MappingChange change;
       change.vg = at;
       changes.push_back(change);
     }
+    if (changes.empty()) continue;
     // Whatever used it is known to be done: blocks that are not idle are freed
     // with a token.
     if (!impl_->mappings_.Apply(changes).ok()) {
       impl_->IsolateLost();
-      if (RecordOf(granule).mappings > 0) still_left.push_back(granule);
+      if (RecordOf(granule).spares > 0) still_left.push_back(granule);
       continue;
     }
     for (const MappingChange& change : changes) {
@@ -362,6 +364,7 @@ void Pool::Impl::Spiller::ReleaseLeft() {
       range.count = 1;
       impl_->address_space_->Give(range);
     }
+    if (RecordOf(granule).mappings > 0) continue;
     arena.backing.CacheIfUnmapped(granule);
     arena.books.SetHost(granule, false);
   }

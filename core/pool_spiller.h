@@ -37,8 +37,8 @@ class Pool::Impl::Spiller {
   // A block is about to be released: what becomes of its granules of host
   // memory is for ReleaseLeft.
   void NoteReleased(BlockStart start);
-  // Gives back granules of host memory with nothing live, as far as that may be
-  // done now.
+  // Unmaps what has nothing live of granules of host memory, and gives back
+  // those that have no mapping then, as far as that may be done now.
   void ReleaseLeft();
   // The same for Trim, and what is cached of host memory as well.
   absl::Status ReleaseUnused();

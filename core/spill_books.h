@@ -47,7 +47,7 @@ class SpillBooks {
            attempt.granules >= in_vain_.granules;
   }
 
-  // Granules of host memory on which nothing may be live any more.
+  // Granules of host memory on which less is live than was.
   std::vector<GranuleId>& left_granules() { return left_granules_; }
 
   // Keeps what the driver said, for the report of a failed allocation.

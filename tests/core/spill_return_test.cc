@@ -270,6 +270,30 @@ TEST_P(SpillReturnTest, FreeingASpilledBlockGivesItsHostMemoryBack) {
   EXPECT_EQ(scene.ledger().bytes(), 2 * kGranuleBytes);
 }
 
+TEST_P(SpillReturnTest, WhatIsFreedBesideOthersGivesItsMappingBack) {
+  SpillPool scene(GetParam());
+  // Two windows to a granule.
+  while (scene.Add(kGranuleBytes / 2 - 4 * kKiB) &&
+         scene.Add(kGranuleBytes / 4)) {
+  }
+  scene.AllowAll();
+  scene.ExpectRescued(2 * kGranuleBytes);
+  uint32_t beside_others = 0;
+  while (const FilledBlock* const spilled = scene.FindOnHost()) {
+    const PoolStats before = scene.pool().GetStats();
+    scene.FreeAt(static_cast<size_t>(spilled - scene.blocks().data()));
+    scene.ExpectSound();
+    const PoolStats after = scene.pool().GetStats();
+    EXPECT_EQ(before.mapped_vgs - after.mapped_vgs,
+              before.live_vgs - after.live_vgs);
+    if (after.live_vgs < before.live_vgs &&
+        after.host_used_bytes == before.host_used_bytes) {
+      ++beside_others;
+    }
+  }
+  EXPECT_GT(beside_others, 0u);
+}
+
 TEST_P(SpillReturnTest, ALargeBlockMayBeFreedThatLiesOnBoth) {
   SpillPool scene(GetParam());
   ASSERT_TRUE(scene.Add(kCapacityBytes / 2 + 20 * kKiB));
