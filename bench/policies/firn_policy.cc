@@ -10,9 +10,13 @@
 #include "firn/core/placement/size_rounding.h"
 #include "firn/core/pool_options.h"
 #include "firn/core/pool_stats.h"
+#include "firn/core/snapshot_export.h"
 
 namespace firn::bench {
 namespace {
+
+// Of a snapshot: a file of some 10 MB.
+constexpr uint32_t kHistoryEntries = uint32_t{1} << 16;
 
 void* ToPointer(uint64_t address) {
   return reinterpret_cast<void*>(static_cast<uintptr_t>(address));
@@ -53,6 +57,7 @@ absl::StatusOr<std::unique_ptr<Policy>> FirnPolicy::Create(
   pool_options.capacity_bytes = options.capacity_bytes;
   pool_options.granule_bytes = options.granule_bytes;
   pool_options.placement = options.placement;
+  if (options.keeps_history) pool_options.history_entries = kHistoryEntries;
   // What is not declared idle counts as in use all the time.
   pool_options.move_on_failure =
       options.compaction != CompactionMode::kOff && !options.idle_share;
@@ -70,6 +75,7 @@ FirnPolicy::FirnPolicy(const PolicyOptions& options,
     : granule_bytes_(options.granule_bytes),
       compaction_(options.compaction),
       verify_(options.verify),
+      keeps_history_(options.keeps_history),
       device_(std::move(device)),
       driver_(std::move(driver)),
       pool_(std::move(pool)),
@@ -78,6 +84,11 @@ FirnPolicy::FirnPolicy(const PolicyOptions& options,
                options.tolerated_waste_percent.value_or(
                    BackgroundTrigger::kToleratedWastePercent)) {
   if (options.idle_share) idle_share_.emplace(*options.idle_share);
+}
+
+std::optional<std::string> FirnPolicy::Snapshot() {
+  if (!keeps_history_) return std::nullopt;
+  return SnapshotToPickle(pool_->TakeMemorySnapshot());
 }
 
 absl::StatusOr<uint64_t> FirnPolicy::Allocate(uint64_t bytes,

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -43,6 +44,8 @@ class FirnPolicy : public Policy {
   absl::StatusOr<bool> TickIdle(int64_t time_us) override;
   // Nothing where live memory, or what is not declared idle, may not move.
   absl::StatusOr<std::optional<FullPassOutcome>> FullPass() override;
+  // With PolicyOptions::keeps_history alone.
+  std::optional<std::string> Snapshot() override;
   PolicyUsage usage() const override;
   PolicyReport Report() override;
 
@@ -79,6 +82,7 @@ class FirnPolicy : public Policy {
   const uint64_t granule_bytes_;
   const CompactionMode compaction_;
   const bool verify_;
+  const bool keeps_history_;
   // Destroyed in reverse: the pool first, the device last.
   std::unique_ptr<CpuDriver> device_;
   std::shared_ptr<CountingDriver> driver_;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -81,6 +82,10 @@ class Policy {
 
   virtual PolicyUsage usage() const = 0;
   virtual PolicyReport Report() = 0;
+
+  // A file for PyTorch's memory viewer: what lies where, and how it came to be
+  // so. Nothing from policies that have none.
+  virtual std::optional<std::string> Snapshot() { return std::nullopt; }
 
   // One compaction pass over all live memory, without limits. Nothing from
   // policies that have no such pass.

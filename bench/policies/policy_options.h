@@ -45,6 +45,8 @@ struct PolicyOptions {
   // idle, and nothing else moves: compaction kBackground only. From 0 to 1.
   std::optional<double> idle_share;
   CpuStorage storage = CpuStorage::kGhost;
+  // For Policy::Snapshot.
+  bool keeps_history = false;
   // Fill blocks with a pattern and check it (storage kReal only).
   bool verify = false;
 };

@@ -5,7 +5,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -60,6 +62,19 @@ double MultipleOfPeak(uint64_t capacity_bytes, const TraceSummary& summary) {
                    static_cast<double>(summary.peak_live_bytes);
 }
 
+absl::Status WriteSnapshot(Policy* policy, const std::string& path) {
+  const std::optional<std::string> snapshot = policy->Snapshot();
+  if (!snapshot.has_value()) {
+    return absl::InternalError(absl::StrCat(
+        "--export_snapshot: policy ", policy->name(), " has kept no history"));
+  }
+  std::ofstream file(path, std::ios::binary);
+  file << *snapshot << std::flush;
+  if (file) return absl::OkStatus();
+  return absl::NotFoundError(
+      absl::StrCat("--export_snapshot: '", path, "': cannot be written"));
+}
+
 // One trace, and the replays that one command line asks for.
 class Command {
  public:
@@ -97,6 +112,11 @@ absl::StatusOr<ReplayFigures> Command::ReplayIn(uint64_t capacity_bytes,
   replay_options.on_progress = [this](uint64_t events) {
     progress_->Update(events, summary_.events);
   };
+  if (!flags_.export_snapshot.empty()) {
+    replay_options.at_peak = [this, &policy] {
+      return WriteSnapshot(policy->get(), flags_.export_snapshot);
+    };
+  }
   if (flags_.usage_series.empty()) {
     return Replay(trace_, summary_, policy->get(), replay_options);
   }

@@ -3,6 +3,7 @@
 
 #include "bench/replay/replay_engine.h"
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -28,6 +29,7 @@ class Replayer {
         recorder_(summary.peak_live_bytes, options.granule_bytes,
                   summary.first_time_us == summary.last_time_us),
         series_(options.series),
+        at_peak_(options.at_peak),
         full_passes_(options.full_passes, summary.events),
         alloc_times_(clock_cost_ns),
         free_times_(clock_cost_ns) {}
@@ -54,6 +56,7 @@ class Replayer {
   Policy* const policy_;
   UsageRecorder recorder_;
   UsageSeries* const series_;
+  const std::function<absl::Status()> at_peak_;
   FullPasses full_passes_;
   LatencySampler alloc_times_;
   LatencySampler free_times_;
@@ -169,6 +172,7 @@ absl::Status Replayer::Apply(const TraceEvent& event) {
   if (!peak_seen_ && trace_live_bytes_ == summary_.peak_live_bytes) {
     peak_seen_ = true;
     figures_.lower_bound_bytes_at_peak = policy_->Report().lower_bound_bytes;
+    if (at_peak_) return at_peak_();
   }
   return absl::OkStatus();
 }

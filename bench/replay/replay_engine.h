@@ -28,6 +28,9 @@ struct ReplayOptions {
   uint64_t full_passes = 0;
   // Is told how memory is used all along; not owned, may be null.
   UsageSeries* series = nullptr;
+  // Called once, when what the trace keeps live is most; may be empty. An error
+  // ends the replay.
+  std::function<absl::Status()> at_peak;
   // Called now and then with the number of events done so far; may be empty.
   std::function<void(uint64_t)> on_progress;
 };

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -167,9 +168,11 @@ absl::Status SetUsageSeries(absl::string_view value, ReplayFlags* flags) {
   return absl::OkStatus();
 }
 
-absl::Status NotYet(absl::string_view /*value*/, ReplayFlags* /*flags*/) {
-  return absl::InvalidArgumentError(
-      "not available in this version; leave it out");
+absl::Status SetExportSnapshot(absl::string_view value, ReplayFlags* flags) {
+  if (value.empty()) return absl::InvalidArgumentError("expected a file");
+  flags->export_snapshot = std::string(value);
+  flags->policy.keeps_history = true;
+  return absl::OkStatus();
 }
 
 struct ValueFlag {
@@ -187,7 +190,7 @@ constexpr ValueFlag kValueFlags[] = {
     {"storage", &SetStorage},
     {"cost", &SetCost},
     {"export_rmm", &SetExportRmm},
-    {"export_snapshot", &NotYet},
+    {"export_snapshot", &SetExportSnapshot},
     {"idle_share", &SetIdleShare},
     {"tolerated_waste", &SetToleratedWaste},
     {"full_passes", &SetFullPasses},
@@ -271,11 +274,20 @@ absl::Status CheckTogether(const ReplayFlags& flags) {
         "': only firn and paged_migrating with --compaction=background move "
         "memory because of waste"));
   }
-  if (!flags.usage_series.empty() &&
-      flags.capacity.kind == Capacity::Kind::kMinimum) {
+  if (!flags.export_snapshot.empty() && policy.policy != "firn") {
     return absl::InvalidArgumentError(
-        "--usage_series: with --capacity=min there are several replays; give a "
-        "size or Nx");
+        absl::StrCat("--export_snapshot: policy ", policy.policy,
+                     " has no snapshots; only firn has"));
+  }
+  for (const auto& [name, file] :
+       {std::pair("--usage_series", &flags.usage_series),
+        std::pair("--export_snapshot", &flags.export_snapshot)}) {
+    if (!file->empty() && flags.capacity.kind == Capacity::Kind::kMinimum) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name,
+                       ": with --capacity=min there are several replays; give "
+                       "a size or Nx"));
+    }
   }
   if (flags.full_passes > 0 &&
       (policy.policy != "firn" || policy.compaction == CompactionMode::kOff ||
@@ -367,6 +379,10 @@ prints how well a policy used it.
   --verify             fill blocks with a pattern and check it after every move
                        and before every free (with --storage=real)
   --export_rmm=FILE    also write the trace to FILE as an RMM log
+  --export_snapshot=FILE
+                       also write what lies where when most is live, and the
+                       last events until then, for PyTorch's memory viewer (with
+                       firn; not with --capacity=min)
   --usage_series=FILE  also write the mean live, used and held bytes of each of
                        )",
       UsageSeries::kIntervals, R"( parts of the trace's time to FILE, as CSV

@@ -22,9 +22,10 @@ struct ReplayFlags {
   Capacity capacity;
   // All but capacity_bytes, which may depend on the trace.
   PolicyOptions policy;
-  uint64_t full_passes = 0;  // spread over the trace
-  std::string export_rmm;    // a file to write the trace to; empty: none
-  std::string usage_series;  // a file for it; empty: none
+  uint64_t full_passes = 0;     // spread over the trace
+  std::string export_rmm;       // a file to write the trace to; empty: none
+  std::string usage_series;     // a file for it; empty: none
+  std::string export_snapshot;  // a file for the pool's at the trace's peak
   bool json = false;
   bool help = false;  // nothing else is to be done
 };

@@ -30,8 +30,8 @@ void UsageSeries::Record(int64_t time_us, const MemoryState& state) {
                             ? first_time_us_ + duration_us_
                             : StartOf(current_ + 1);
     const int64_t until = std::min(time_us, end);
-    const double lasted_us = static_cast<double>(std::max<int64_t>(
-        0, until - time_us_));
+    const double lasted_us =
+        static_cast<double>(std::max<int64_t>(0, until - time_us_));
     Interval& interval = intervals_[static_cast<size_t>(current_)];
     interval.duration_us += lasted_us;
     interval.live_byte_us += lasted_us * static_cast<double>(state_.live_bytes);

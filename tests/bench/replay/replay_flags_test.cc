@@ -114,7 +114,11 @@ TEST(ReplayFlagsTest, EveryErrorIsOneLineThatNamesFlagValueAndRemedy) {
       {{"--trace=x", "--verify"}, {"--verify", "ghost", "--storage=real"}},
       {{"--trace=x", "--verify=yes"}, {"--verify", "no value"}},
       {{"--trace=x", "--export_rmm="}, {"--export_rmm", "file"}},
-      {{"--trace=x", "--export_snapshot=y"}, {"--export_snapshot", "version"}},
+      {{"--trace=x", "--export_snapshot="}, {"--export_snapshot", "file"}},
+      {{"--trace=x", "--export_snapshot=y", "--policy=buddy"},
+       {"--export_snapshot", "buddy", "only firn"}},
+      {{"--trace=x", "--export_snapshot=y", "--capacity=min"},
+       {"--export_snapshot", "--capacity=min", "Nx"}},
       {{"--trace=x", "--compaction=background", "--idle_share=1.5"},
        {"--idle_share", "'1.5'", "from 0 to 1"}},
       {{"--trace=x", "--compaction=background", "--idle_share=-0.1"},
@@ -182,8 +186,8 @@ TEST(ReplayFlagsTest, HelpNeedsNothingElseAndNamesEveryFlag) {
   for (const absl::string_view flag :
        {"--trace", "--policy", "--compaction", "--placement", "--capacity",
         "--granule", "--storage", "--cost", "--verify", "--export_rmm",
-        "--idle_share", "--tolerated_waste", "--full_passes", "--usage_series",
-        "--json"}) {
+        "--export_snapshot", "--idle_share", "--tolerated_waste",
+        "--full_passes", "--usage_series", "--json"}) {
     EXPECT_THAT(ReplayHelp(), HasSubstr(std::string(flag)));
   }
 }
