@@ -172,8 +172,7 @@ absl::Status DomainAccount::CheckOne(const DomainStats& is, Entry* entry) {
 }
 
 absl::Status DomainAccount::CheckSums(const std::vector<DomainStats>& all,
-                                      const PoolStats& stats,
-                                      bool have_some_gone) {
+                                      const PoolStats& stats) {
   DomainStats sum;
   for (const DomainStats& each : all) {
     sum.live_bytes += each.live_bytes;
@@ -185,16 +184,19 @@ absl::Status DomainAccount::CheckSums(const std::vector<DomainStats>& all,
     sum.failed_allocations += each.failed_allocations;
     sum.zeroed_bytes += each.zeroed_bytes;
   }
+  const uint64_t accounted_bytes = sum.mapped_bytes + stats.cached_bytes;
   const bool adds_up =
       sum.live_bytes == stats.live_bytes &&
       sum.live_allocations == stats.live_allocations &&
       sum.used_bytes == stats.used_bytes &&
       sum.host_used_bytes == stats.host_used_bytes &&
-      sum.mapped_bytes + stats.cached_bytes == stats.held_bytes &&
+      (may_be_retiring_ ? accounted_bytes <= stats.held_bytes
+                        : accounted_bytes == stats.held_bytes) &&
       sum.allocations == stats.allocations &&
       sum.failed_allocations == stats.failed_allocations &&
-      (have_some_gone ? sum.zeroed_bytes <= stats.zeroed_bytes
-                      : sum.zeroed_bytes == stats.zeroed_bytes);
+      (have_some_gone_ ? sum.zeroed_bytes <= stats.zeroed_bytes
+                       : sum.zeroed_bytes == stats.zeroed_bytes);
+  may_be_retiring_ = may_be_retiring_ && accounted_bytes < stats.held_bytes;
   if (adds_up) return absl::OkStatus();
   return Wrong(absl::StrCat("they do not add up: ", Describe(sum), ", ",
                             sum.zeroed_bytes, " bytes zeroed\n",
@@ -203,7 +205,8 @@ absl::Status DomainAccount::CheckSums(const std::vector<DomainStats>& all,
 
 absl::Status DomainAccount::AfterOperation(const Pool& pool,
                                            const PoolStats& stats,
-                                           bool /*was_faulted*/) {
+                                           bool was_faulted) {
+  may_be_retiring_ = may_be_retiring_ || was_faulted;
   const std::vector<DomainStats> all = pool.GetDomainStats();
   if (all.empty() || all.front().id != DomainId::kDefault ||
       all.front().name != "default") {
@@ -234,7 +237,7 @@ absl::Status DomainAccount::AfterOperation(const Pool& pool,
     entries_.erase(one);
     have_some_gone_ = true;
   }
-  return CheckSums(all, stats, have_some_gone_);
+  return CheckSums(all, stats);
 }
 
 void DomainAccount::LetGo() {

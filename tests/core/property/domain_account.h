@@ -66,12 +66,15 @@ class DomainAccount : public Account {
   };
 
   absl::Status CheckOne(const DomainStats& is, Entry* entry);
-  static absl::Status CheckSums(const std::vector<DomainStats>& all,
-                                const PoolStats& stats, bool have_some_gone);
+  absl::Status CheckSums(const std::vector<DomainStats>& all,
+                         const PoolStats& stats);
 
   std::vector<Domain> open_;
   std::map<DomainId, Entry> entries_;  // those that may be in the statistics
   bool have_some_gone_ = false;
+  // The driver may have kept a granule that was to be released: it is held, and
+  // neither mapped nor cached, until it is taken back.
+  bool may_be_retiring_ = false;
   uint32_t last_id_ = 0;
 };
 

@@ -253,9 +253,13 @@ void State::RecordUse(LiveBlock* block, StreamHandle stream, bool write,
   UseActive(block, stream, write, in_scope || is_read_only);
   const absl::Status status = pool_->RecordUse(block->content.ptr, stream);
   if (!status.ok()) {
-    MarkActive(*block);
-    return Expect(was_faulted(),
-                  absl::StrCat("RecordUse: ", status.ToString()));
+    Expect(was_faulted(), absl::StrCat("RecordUse: ", status.ToString()));
+    if (is_read_only) {
+      MarkActive(*block);
+    } else {
+      idle_.Activate(*block);
+    }
+    return;
   }
   if (!is_read_only) idle_.Activate(*block);
   block->stream = last;
