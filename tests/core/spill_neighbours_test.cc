@@ -232,6 +232,41 @@ TEST_P(SpillNeighboursTest, AHookMayFreeOrActivateWhatIsAboutToGo) {
 
 // --- Other pools ---
 
+TEST_P(SpillNeighboursTest, BlocksOfAStructureGoAndComeBack) {
+  for (const PlacementKind placement :
+       {PlacementKind::kFreeList, PlacementKind::kBestFit,
+        PlacementKind::kSizeHash, PlacementKind::kSlab, PlacementKind::kBuddy,
+        PlacementKind::kTiered}) {
+    SCOPED_TRACE(std::string(PlacementKindName(placement)));
+    PoolOptions options = SpillPool::Options();
+    options.placement = placement;
+    SpillPool scene(GetParam(), options);
+    // Some of a free list's lie across the ends of granules.
+    scene.FillUp(24 * kKiB);
+    scene.AllowAll();
+    EXPECT_TRUE(scene.Add(2 * kGranuleBytes));
+    EXPECT_EQ(scene.StatsOf(Rung::kSpill).rescued, 1u);
+    scene.ExpectSound();
+    ASSERT_NE(scene.FindOnHost(), nullptr);
+    // Nothing new comes to what is on the host.
+    const uint64_t spilled = scene.pool().GetStats().spilled_bytes;
+    scene.FreeAt(
+        static_cast<size_t>(scene.FindOnHost() - scene.blocks().data()));
+    EXPECT_LT(scene.pool().GetStats().spilled_bytes, spilled);
+    for (int i = 0; i < 20; ++i) scene.Add(512);
+    scene.ExpectSound();
+    while (scene.FindOnHost() != nullptr) {
+      const FilledBlock* const next = scene.FindOnHost();
+      if (scene.pool().MarkActive(next->ptr).ok()) continue;
+      // There is no room yet.
+      ASSERT_FALSE(scene.IsOnHost(scene.blocks().back()));
+      scene.FreeAt(scene.blocks().size() - 1);
+    }
+    EXPECT_EQ(scene.pool().GetStats().spilled_bytes, 0u);
+    scene.ExpectSound();
+  }
+}
+
 TEST_P(SpillNeighboursTest, APoolInDebugModeSpills) {
   PoolOptions options = SpillPool::Options();
   options.debug.enabled = true;
