@@ -20,9 +20,8 @@ struct Band {
   double share;  // of the live bytes
 };
 constexpr double kMiB = 1 << 20;
-constexpr std::array<Band, 3> kBands = {{{512, kMiB, 0.1},
-                                         {kMiB, 64 * kMiB, 0.45},
-                                         {64 * kMiB, 512 * kMiB, 0.45}}};
+constexpr std::array<Band, 3> kBands = {
+    {{512, kMiB, 0.1}, {kMiB, 64 * kMiB, 0.45}, {64 * kMiB, 512 * kMiB, 0.45}}};
 
 constexpr double kShortUs = 120e6;
 constexpr double kLongUs = 7200e6;
@@ -99,8 +98,8 @@ absl::StatusOr<bool> Mixed::FillChunk() {
   }
   Death death;
   death.block.bytes = DrawBytes();
-  const double lives_us = DrawExponential(
-      random_.Fraction() < kLongShare ? kLongUs : kShortUs);
+  const double lives_us =
+      DrawExponential(random_.Fraction() < kLongShare ? kLongUs : kShortUs);
   const auto now = static_cast<int64_t>(time_us_);
   FreeUntil(now);
   death.block.id = EmitAllocate(now, death.block.bytes);

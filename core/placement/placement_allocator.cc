@@ -78,8 +78,8 @@ void PlacementAllocator::ForEachPart(uint64_t first_quantum, uint64_t quanta,
     const BlockStart start = StartOf(at);
     OffsetInterval part;
     part.lo = start.offset_quanta;
-    part.hi = static_cast<uint32_t>(std::min<uint64_t>(
-        books_->quanta_per_granule(), part.lo + (end - at)));
+    part.hi = static_cast<uint32_t>(
+        std::min<uint64_t>(books_->quanta_per_granule(), part.lo + (end - at)));
     call(start.vg, part);
     at += part.quanta();
   }
@@ -155,9 +155,9 @@ absl::StatusOr<BlockStart> PlacementAllocator::Allocate(
     if (!grown.ok()) return grown;
     extent = structure_->Take(bytes, alignment_bytes);
     if (!extent.has_value()) {
-      return absl::InternalError(
-          absl::StrCat(structure_->name(), ": no room for ", bytes,
-                       " bytes where it was made"));
+      return absl::InternalError(absl::StrCat(structure_->name(),
+                                              ": no room for ", bytes,
+                                              " bytes where it was made"));
     }
   }
   Block block;
@@ -172,16 +172,17 @@ absl::StatusOr<BlockStart> PlacementAllocator::Allocate(
   }
   OffsetInterval whole;
   whole.hi = books_->quanta_per_granule();
-  ForEachPart(first_quantum, block.quanta, [&](VgIndex vg, OffsetInterval part) {
-    VgState& state = vgs_[vg];
-    assert(state.is_open);
-    if (state.live_quanta == 0) {
-      backing_->TakeEmptyRun(MakeRange(vg, 1));
-      books_->Activate(vg, VgRole::kPlaced, whole, /*owner=*/0);
-    }
-    state.live_quanta += part.quanta();
-    books_->AddLive(books_->vg(vg).granule, part);
-  });
+  ForEachPart(first_quantum, block.quanta,
+              [&](VgIndex vg, OffsetInterval part) {
+                VgState& state = vgs_[vg];
+                assert(state.is_open);
+                if (state.live_quanta == 0) {
+                  backing_->TakeEmptyRun(MakeRange(vg, 1));
+                  books_->Activate(vg, VgRole::kPlaced, whole, /*owner=*/0);
+                }
+                state.live_quanta += part.quanta();
+                books_->AddLive(books_->vg(vg).granule, part);
+              });
   blocks_.emplace(first_quantum, block);
   return StartOf(first_quantum);
 }
@@ -298,8 +299,8 @@ absl::Status PlacementAllocator::CheckInvariants() const {
   uint64_t end = 0;
   for (const auto& [first_quantum, block] : blocks_) {
     if (first_quantum < end) {
-      return absl::InternalError(absl::StrCat(
-          "I2: blocks overlap at quantum ", first_quantum));
+      return absl::InternalError(
+          absl::StrCat("I2: blocks overlap at quantum ", first_quantum));
     }
     end = first_quantum + block.quanta;
     ForEachPart(first_quantum, block.quanta,
@@ -325,9 +326,9 @@ absl::Status PlacementAllocator::CheckInvariants() const {
     live.erase(vg);
   }
   if (!live.empty()) {
-    return absl::InternalError(
-        absl::StrCat("a block lies on virtual granule ",
-                     live.begin()->first.value(), ", which is not on record"));
+    return absl::InternalError(absl::StrCat("a block lies on virtual granule ",
+                                            live.begin()->first.value(),
+                                            ", which is not on record"));
   }
   return absl::OkStatus();
 }

@@ -129,7 +129,8 @@ class PlacementAllocator {
   const uint64_t granule_bytes_;
   const uint64_t base_bytes_;  // the structure's address of the first quantum
   Blocks blocks_;
-  absl::flat_hash_map<VgIndex, VgState> vgs_;  // open ones, and with live quanta
+  absl::flat_hash_map<VgIndex, VgState>
+      vgs_;  // open ones, and with live quanta
 };
 
 }  // namespace firn

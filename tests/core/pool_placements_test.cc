@@ -85,7 +85,8 @@ class PoolPlacementsTest : public ::testing::TestWithParam<Case> {
     return 1 + random_() % most;
   }
   void FillUp() {
-    for (int failures = 0; failures < 8;) failures += Allocate(DrawBytes()) ? 0 : 1;
+    for (int failures = 0; failures < 8;)
+      failures += Allocate(DrawBytes()) ? 0 : 1;
   }
   void FreeAt(size_t i) {
     EXPECT_TRUE(IsIntact(blocks_[i])) << blocks_[i].bytes;
@@ -284,8 +285,7 @@ TEST_P(PoolPlacementsTest, ASnapshotHasEveryBlockOnce) {
 
 TEST_P(PoolPlacementsTest, ARequestThatCannotFitSaysWhy) {
   Start();
-  const absl::StatusOr<void*> ptr =
-      pool().Allocate((kGranules + 1) * kGranule);
+  const absl::StatusOr<void*> ptr = pool().Allocate((kGranules + 1) * kGranule);
   EXPECT_THAT(ptr, StatusIs(absl::StatusCode::kResourceExhausted,
                             HasSubstr("capacity")));
   while (Allocate(kGranule)) {
@@ -359,9 +359,9 @@ TEST(PoolPlacementTest, TiersMustSuitTheGranulesOfTheDevice) {
   options.placement = PlacementKind::kTiered;
   options.tiers.small_bytes = 64 * kKiB;
   options.tiers.large_bytes = 1 * kMiB;
-  EXPECT_THAT(PoolOnCpu::Create(driver_options, options).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("large_bytes")));
+  EXPECT_THAT(
+      PoolOnCpu::Create(driver_options, options).status(),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("large_bytes")));
 }
 
 }  // namespace
