@@ -303,10 +303,10 @@ void Pool::Impl::Spiller::NoteVetoes(const std::vector<MovingSource>& sources) {
 
 bool Pool::Impl::Spiller::HasNews(GranuleId granule) const {
   impl_->mutex_.AssertHeld();
-  const std::vector<VgIndex> vgs = LiveVgsOn(granule);
-  return std::any_of(vgs.begin(), vgs.end(), [this](VgIndex vg) {
-    return impl_->hook_caller_->HasNews(vg);
-  });
+  for (const VgIndex vg : LiveVgsOn(granule)) {
+    if (impl_->hook_caller_->HasNews(vg)) return true;
+  }
+  return false;
 }
 
 void Pool::Impl::Spiller::SetInPass(const std::vector<GranuleId>& granules,
@@ -410,9 +410,8 @@ uint64_t Pool::Impl::Spiller::LiveBytes() const {
 
 void Pool::Impl::Spiller::AddStats(PoolStats* stats) const {
   impl_->mutex_.AssertHeld();
-  const DeclaredBlocks& declared = impl_->declared_;
-  stats->spillable_blocks = declared.count(Declaration::kSpillable);
-  stats->spillable_bytes = declared.bytes(Declaration::kSpillable);
+  stats->spillable_blocks = impl_->declared_.count(Declaration::kSpillable);
+  stats->spillable_bytes = impl_->declared_.bytes(Declaration::kSpillable);
   stats->idle_blocks += stats->spillable_blocks;
   stats->idle_bytes += stats->spillable_bytes;
   stats->spilled_bytes = LiveBytes();
