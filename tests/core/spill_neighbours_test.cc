@@ -24,7 +24,6 @@ using ::testing::HasSubstr;
 using ::testing::Values;
 
 constexpr uint64_t kGranuleBytes = SpillPool::kGranuleBytes;
-constexpr uint64_t kCapacityBytes = SpillPool::kCapacityBytes;
 constexpr uint64_t kHostGranules = SpillPool::kHostGranules;
 
 class SpillNeighboursTest : public ::testing::TestWithParam<CpuSync> {};
