@@ -319,7 +319,7 @@ void Pool::Impl::Spiller::SetInPass(const std::vector<GranuleId>& granules,
 
 // --- Granules of host memory that were left ---
 
-void Pool::Impl::Spiller::NoteReleased(BlockStart start) {
+void Pool::Impl::Spiller::NoteLeft(BlockStart start) {
   impl_->mutex_.AssertHeld();
   if (MappedGranules() == 0) return;
   const std::vector<GranuleId> granules = HostGranulesOf(start);
@@ -327,7 +327,7 @@ void Pool::Impl::Spiller::NoteReleased(BlockStart start) {
   left.insert(left.end(), granules.begin(), granules.end());
 }
 
-void Pool::Impl::Spiller::ReleaseLeft() {
+void Pool::Impl::Spiller::UnmapLeft() {
   impl_->mutex_.AssertHeld();
   std::vector<GranuleId>& left = impl_->spill_.left_granules();
   // Unmapping may wait for the device, and a capture would be broken by it.

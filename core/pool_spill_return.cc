@@ -46,7 +46,7 @@ std::vector<GranuleId> Pool::Impl::Spiller::HostGranulesOf(
   return granules;
 }
 
-bool Pool::Impl::Spiller::IsSpilled(BlockStart start) const {
+bool Pool::Impl::Spiller::LiesThere(BlockStart start) const {
   return MappedGranules() > 0 && !HostGranulesOf(start).empty();
 }
 

@@ -30,16 +30,20 @@ class Pool::Impl::Spiller {
 
   // --- Blocks in host memory ---
   // Whether any of the block lies there.
-  bool IsSpilled(BlockStart start) const;
+  bool IsSpilled(BlockStart start) const { return IsOn() && LiesThere(start); }
   // MarkActive of such a block: brings it back, and what shares its granules of
   // host memory. Without a lock.
   absl::Status BringBack(const void* ptr);
   // A block is about to be released: what becomes of its granules of host
   // memory is for ReleaseLeft.
-  void NoteReleased(BlockStart start);
+  void NoteReleased(BlockStart start) {
+    if (IsOn()) NoteLeft(start);
+  }
   // Unmaps what has nothing live of granules of host memory, and gives back
   // those that have no mapping then, as far as that may be done now.
-  void ReleaseLeft();
+  void ReleaseLeft() {
+    if (IsOn()) UnmapLeft();
+  }
   // The same for Trim, and what is cached of host memory as well.
   absl::Status ReleaseUnused();
 
@@ -52,6 +56,14 @@ class Pool::Impl::Spiller {
  private:
   using GranuleSet = absl::flat_hash_set<GranuleId>;
 
+  // Whether there is any host memory: asked at each free, before all else.
+  bool IsOn() const {
+    impl_->mutex_.AssertHeld();
+    return impl_->spill_.limit_granules() > 0;
+  }
+  bool LiesThere(BlockStart start) const;
+  void NoteLeft(BlockStart start);
+  void UnmapLeft();
   absl::string_view WhyNot(Reach reach) const;
   static SpillBooks::Attempt AttemptFor(const Impl& impl,
                                         const Request& request);
