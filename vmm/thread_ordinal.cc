@@ -5,12 +5,12 @@
 
 #include <atomic>
 
-namespace firn {
+namespace firn::thread_ordinal_internal {
 
-uint64_t ThisThreadOrdinal() {
+uint64_t TakeNext() {
   static std::atomic<uint64_t> last{0};
-  thread_local const uint64_t ordinal = ++last;
-  return ordinal;
+  this_threads = ++last;
+  return this_threads;
 }
 
-}  // namespace firn
+}  // namespace firn::thread_ordinal_internal

@@ -9,10 +9,22 @@
 #include <cstdint>
 
 namespace firn {
+namespace thread_ordinal_internal {
+
+// 0: this thread has not asked yet.
+inline constinit thread_local uint64_t this_threads = 0;
+
+// The next one, which from now on is this thread's.
+uint64_t TakeNext();
+
+}  // namespace thread_ordinal_internal
 
 // 1 for the first thread that asks, 2 for the second, and so on. Never used
 // again when a thread has ended, unlike the system's ids.
-uint64_t ThisThreadOrdinal();
+inline uint64_t ThisThreadOrdinal() {
+  const uint64_t ordinal = thread_ordinal_internal::this_threads;
+  return ordinal != 0 ? ordinal : thread_ordinal_internal::TakeNext();
+}
 
 }  // namespace firn
 
