@@ -20,7 +20,7 @@ void DeclaredBlocks::Add(uint64_t key, uint64_t bytes, Declaration what,
   total.bytes += bytes;
 }
 
-void DeclaredBlocks::Remove(uint64_t key) {
+void DeclaredBlocks::Erase(uint64_t key) {
   const auto found = blocks_.find(key);
   if (found == blocks_.end()) return;
   Total& total = totals_[IndexOf(found->second.what)];

@@ -38,18 +38,22 @@ class DeclaredBlocks {
   void Add(uint64_t key, uint64_t bytes, Declaration what,
            std::vector<StreamToken> work);
   // It is in use again, or freed. Nothing happens if it was not declared.
-  void Remove(uint64_t key);
+  void Remove(uint64_t key) {
+    if (!empty()) Erase(key);
+  }
   // It is used by work that its user has made known: not idle any more, and
   // read-only still.
   void NoteUse(uint64_t key);
 
-  bool Contains(uint64_t key) const { return blocks_.contains(key); }
+  bool Contains(uint64_t key) const {
+    return !empty() && blocks_.contains(key);
+  }
   // Whether it is `what` by now, and has been declared so by one of the first
   // so many declarations: else it may have been written since. Polls, and never
   // waits; false where the tracker cannot tell.
   bool KeepsTo(Declaration what, uint64_t key, uint64_t declarations);
   bool IsIdle(uint64_t key) {
-    return KeepsTo(Declaration::kIdle, key, declarations_);
+    return !empty() && KeepsTo(Declaration::kIdle, key, declarations_);
   }
   // Calls `visit` with the key of each block that is declared spillable,
   // whether its work is done or not.
@@ -83,6 +87,7 @@ class DeclaredBlocks {
     uint64_t count = 0;
     uint64_t bytes = 0;
   };
+  void Erase(uint64_t key);
   static size_t IndexOf(Declaration what) { return static_cast<size_t>(what); }
 
   StreamTracker* const tracker_;

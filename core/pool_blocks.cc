@@ -16,6 +16,12 @@ namespace firn {
 
 // --- Without the lock ---
 
+uint64_t Pool::Impl::ReadyStreamId(StreamHandle stream) const {
+  // The first scope makes streams many.
+  if (gate_.was_used() && !streams_.are_many()) return 0;
+  return streams_.ReadyId(stream);
+}
+
 CacheKey Pool::Impl::KeyOf(uint64_t bytes,
                            const AllocateOptions& options) const {
   CacheKey key;
@@ -32,12 +38,6 @@ CacheKey Pool::Impl::KeyOf(uint64_t bytes,
     key.stream_id = ReadyStreamId(options.stream);
   }
   return key;
-}
-
-uint64_t Pool::Impl::ReadyStreamId(StreamHandle stream) const {
-  // The first scope makes streams many.
-  if (gate_.was_used() && !streams_.are_many()) return 0;
-  return streams_.ReadyId(stream);
 }
 
 BlockStart Pool::Impl::StartOf(DevicePtr address) const {
@@ -243,8 +243,10 @@ absl::Status Pool::Impl::FreeSlowly(const void* ptr, StreamHandle stream) {
 absl::Status Pool::Impl::FreeLocked(const void* ptr, StreamHandle stream) {
   const absl::StatusOr<BlockStart> start = FindBlock(ptr);
   if (!start.ok()) return start.status();
-  const std::string pinned_by = pins_->ReasonsOf(UseKey(*start));
-  if (!pinned_by.empty()) return PinnedError(ptr, pinned_by);
+  if (!pins_->empty()) {
+    const std::string pinned_by = pins_->ReasonsOf(UseKey(*start));
+    if (!pinned_by.empty()) return PinnedError(ptr, pinned_by);
+  }
   if (graph_pools_.Owns(UseKey(*start))) return FreeInGraphPool(*start, stream);
   absl::Status status = streams_.Note(stream, gate_.was_used());
   // Its memory is unmapped or zeroed when the token says that nothing uses it.
@@ -252,9 +254,10 @@ absl::Status Pool::Impl::FreeLocked(const void* ptr, StreamHandle stream) {
   // Earlier frees would have to be waited for, and may not: this one at least
   // gets a token.
   const bool is_spilled = Spiller(this).IsSpilled(*start);
-  const bool with_token = absl::IsResourceExhausted(status) ||
-                          streams_.are_many() || is_exportable || is_spilled;
-  if (absl::IsResourceExhausted(status)) status = absl::OkStatus();
+  const bool must_wait = !status.ok() && absl::IsResourceExhausted(status);
+  if (must_wait) status = absl::OkStatus();
+  const bool with_token =
+      must_wait || streams_.are_many() || is_exportable || is_spilled;
   // The default stream captures nothing.
   if (status.ok() && stream != nullptr) {
     status = streams_.RefuseCapturing(stream);
@@ -276,7 +279,7 @@ absl::Status Pool::Impl::FreeLocked(const void* ptr, StreamHandle stream) {
     uses_.erase(UseKey(*start));
     Release(*start);
   } else {
-    if (with_token || uses_.contains(UseKey(*start))) {
+    if (with_token || (!uses_.empty() && uses_.contains(UseKey(*start)))) {
       kind = HistoryKind::kFreeRequested;
     }
     status = ReleaseWithOlder(block, with_token, stream);
@@ -332,7 +335,8 @@ absl::Status Pool::Impl::ReleaseWithOlder(const FreedBlock& block,
     older.quanta = ExtentQuanta(older.start, older.bytes);
     freed_.push_back(older);
   }
-  const auto uses = uses_.find(UseKey(block.start));
+  const auto uses =
+      uses_.empty() ? uses_.end() : uses_.find(UseKey(block.start));
   if (uses == uses_.end()) freed_.push_back(block);
   if (with_token && !freed_.empty()) {
     const absl::Status pushed = free_queue_.Push(freed_, stream);

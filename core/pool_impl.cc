@@ -22,7 +22,7 @@ absl::StatusOr<BlockStart> Pool::Impl::AllocateLocked(const Request& request,
                                                       Reach reach) {
   absl::StatusOr<BlockStart> start = Place(request, reach);
   // Before moving is tried, a soft limit holds.
-  if (absl::IsResourceExhausted(start.status()) &&
+  if (!start.ok() && absl::IsResourceExhausted(start.status()) &&
       reach != Reach::kUntilMoving && HasSoftLimit(request)) {
     SetGrowth(/*may_exceed_soft_limits=*/true);
     start = Place(request, reach);
@@ -52,7 +52,8 @@ absl::StatusOr<BlockStart> Pool::Impl::AllocateLocked(const Request& request,
 absl::StatusOr<BlockStart> Pool::Impl::Place(const Request& request,
                                              Reach reach) {
   absl::StatusOr<BlockStart> start = TryPlace(request, Effort::kOrdinary);
-  if (!absl::IsResourceExhausted(start.status())) return start;
+  // Asked in this order: a code is another library's to tell.
+  if (start.ok() || !absl::IsResourceExhausted(start.status())) return start;
   return ClimbLadder(request, reach, start.status());
 }
 

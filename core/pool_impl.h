@@ -145,7 +145,7 @@ class Pool::Impl final : public Pool::AnyImpl {
   // memory that was freed on its stream may be used there again as it is.
   CacheKey KeyOf(uint64_t bytes, const AllocateOptions& options) const;
   // The id of such a stream, else 0.
-  uint64_t ReadyStreamId(StreamHandle stream) const;
+  inline uint64_t ReadyStreamId(StreamHandle stream) const;
   bool MayBeBlock(DevicePtr address) const;
   BlockStart StartOf(DevicePtr address) const;
   DevicePtr AddressOf(BlockStart start) const {

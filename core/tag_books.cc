@@ -61,8 +61,7 @@ void TagBooks::Add(uint64_t key, Tag tag, uint64_t requested_bytes) {
   stats.peak_live_bytes = std::max(*stats.peak_live_bytes, stats.live_bytes);
 }
 
-void TagBooks::Remove(uint64_t key, uint64_t requested_bytes) {
-  if (tag_of_.empty()) return;
+void TagBooks::Erase(uint64_t key, uint64_t requested_bytes) {
   const auto found = tag_of_.find(key);
   if (found == tag_of_.end()) return;
   TagStats& stats = stats_[static_cast<size_t>(found->second) - 1];

@@ -33,7 +33,9 @@ class TagBooks {
   // A block was allocated with a tag other than kUntagged.
   void Add(uint64_t key, Tag tag, uint64_t requested_bytes);
   // A block was freed; nothing happens if it has no tag.
-  void Remove(uint64_t key, uint64_t requested_bytes);
+  void Remove(uint64_t key, uint64_t requested_bytes) {
+    if (!empty()) Erase(key, requested_bytes);
+  }
   Tag TagOf(uint64_t key) const {
     const auto found = tag_of_.find(key);
     return found != tag_of_.end() ? found->second : Tag::kUntagged;
@@ -50,6 +52,8 @@ class TagBooks {
                               uint64_t allocations) const;
 
  private:
+  void Erase(uint64_t key, uint64_t requested_bytes);
+
   std::vector<TagStats> stats_;                  // of tags 1, 2, ...
   absl::flat_hash_map<std::string, Tag> named_;  // by name
   absl::flat_hash_map<uint64_t, Tag> tag_of_;    // live blocks, by key
