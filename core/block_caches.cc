@@ -94,6 +94,10 @@ DevicePtr BlockCaches::Take(uint64_t stream_id, uint32_t size_class,
     return 0;
   }
   const CachedBlock& block = stack.blocks[--stack.height];
+  // Next time's: another processor may have freed it.
+  if (stack.height > 0) {
+    __builtin_prefetch(stack.blocks[stack.height - 1].cell, /*rw=*/1);
+  }
   ++stack.hits;
   --stacks->blocks;
   SlotContents contents =

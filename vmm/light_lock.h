@@ -30,7 +30,7 @@ class ABSL_LOCKABLE LightLock {
   }
 
  private:
-  void WaitUntilFree() const {
+  [[gnu::noinline, gnu::cold]] void WaitUntilFree() const {
     constexpr int kSpins = 64;
     for (int i = 0; is_taken_.load(std::memory_order_relaxed); ++i) {
       if (i >= kSpins) std::this_thread::yield();
