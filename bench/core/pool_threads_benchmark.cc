@@ -35,58 +35,62 @@ void WaitUntil(Condition condition) {
   }
 }
 
-// Blocks on their way from one thread to one other.
+// Blocks on their way from one thread to one other, `together` at a time.
 class Ring {
  public:
+  explicit Ring(uint64_t together) : together_(together) {}
+
   void Push(void* block) {
-    const uint64_t tail = tail_.load(std::memory_order_relaxed);
     WaitUntil([&] {
-      if (tail - known_head_ < kSlots) return true;
+      if (pushed_ - known_head_ < kSlots) return true;
       known_head_ = head_.load(std::memory_order_acquire);
-      return tail - known_head_ < kSlots;
+      return pushed_ - known_head_ < kSlots;
     });
-    slots_[tail % kSlots] = block;
-    tail_.store(tail + 1, std::memory_order_release);
+    slots_[pushed_++ % kSlots] = block;
+    if (pushed_ % together_ == 0) Flush();
   }
+  // Hands over all that was pushed.
+  void Flush() { tail_.store(pushed_, std::memory_order_release); }
   // The oldest block; it stays in the ring until Pop.
   void* Front() {
-    const uint64_t head = head_.load(std::memory_order_relaxed);
     WaitUntil([&] {
-      if (head != known_tail_) return true;
+      if (popped_ != known_tail_) return true;
       known_tail_ = tail_.load(std::memory_order_acquire);
-      return head != known_tail_;
+      return popped_ != known_tail_;
     });
-    return slots_[head % kSlots];
+    return slots_[popped_ % kSlots];
   }
   void Pop() {
-    head_.store(head_.load(std::memory_order_relaxed) + 1,
-                std::memory_order_release);
+    if (++popped_ == known_tail_) {
+      head_.store(popped_, std::memory_order_release);
+    }
   }
+  // After Flush.
   void WaitUntilEmpty() const {
-    WaitUntil([&] {
-      return head_.load(std::memory_order_acquire) ==
-             tail_.load(std::memory_order_relaxed);
-    });
+    WaitUntil([&] { return head_.load(std::memory_order_acquire) == pushed_; });
   }
 
  private:
   static constexpr size_t kSlots = 1024;
+  const uint64_t together_;
   std::array<void*, kSlots> slots_;
   // Written by the taking thread, which looks at the other's side only where
   // what it knows of that is used up; and likewise by the giving thread.
   alignas(128) std::atomic<uint64_t> head_{0};
+  uint64_t popped_ = 0;
   uint64_t known_tail_ = 0;
   alignas(128) std::atomic<uint64_t> tail_{0};
+  uint64_t pushed_ = 0;
   uint64_t known_head_ = 0;
 };
 
 // One iteration: this thread allocates a block, and another frees it. A batch
 // is over when all of its blocks are freed.
-void BM_Pool_CrossThread(benchmark::State& state) {
+void CrossThread(benchmark::State& state, uint64_t together) {
   const absl::StatusOr<std::unique_ptr<Pool>> pool =
       MakeGhostPool(kCapacityBytes);
   if (!pool.ok()) return SkipWith(&state, pool.status());
-  Ring ring;
+  Ring ring(together);
   std::atomic<uint64_t> failures{0};
   // What both threads read each time must not lie on a stack that one writes.
   std::thread freeing([&ring, &failures, pool = pool->get()] {
@@ -104,13 +108,24 @@ void BM_Pool_CrossThread(benchmark::State& state) {
       }
       ring.Push(*block);
     }
+    ring.Flush();
     ring.WaitUntilEmpty();
   }
   ring.Push(nullptr);
+  ring.Flush();
   freeing.join();
   if (failures != 0) state.SkipWithError("an allocation or a free failed");
 }
+
+void BM_Pool_CrossThread(benchmark::State& state) { CrossThread(state, 32); }
 BENCHMARK(BM_Pool_CrossThread);
+
+// Much of it is the ring: each block's way from one processor to the other is
+// waited for.
+void BM_Pool_CrossThread_OneByOne(benchmark::State& state) {
+  CrossThread(state, 1);
+}
+BENCHMARK(BM_Pool_CrossThread_OneByOne);
 
 // One iteration: each of two threads allocates and frees a block of its own.
 // items_per_second: pairs of both together, in real time.
