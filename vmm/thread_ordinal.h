@@ -8,11 +8,13 @@
 
 #include <cstdint>
 
+#include "absl/base/attributes.h"
+
 namespace firn {
 namespace thread_ordinal_internal {
 
 // 0: this thread has not asked yet.
-inline constinit thread_local uint64_t this_threads = 0;
+ABSL_CONST_INIT inline thread_local uint64_t this_threads = 0;
 
 // The next one, which from now on is this thread's.
 uint64_t TakeNext();
