@@ -61,6 +61,7 @@ PoolUsage Pool::DebugImpl::GetUsage() {
   const DebugBooks::Totals& totals = books_.totals();
   Subtract(totals.live_guard_bytes + totals.freed_held_bytes,
            &usage.live_bytes);
+  Subtract(retries_, &usage.failed_allocations);
   return usage;
 }
 

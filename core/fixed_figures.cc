@@ -54,6 +54,8 @@ PoolUsage Pool::FixedImpl::GetUsage() {
   usage.live_bytes = stats_.live_bytes;
   usage.used_bytes = heap_.used_bytes();
   usage.held_bytes = heap_.held_bytes();
+  usage.limit_bytes = limit_.hard;
+  usage.failed_allocations = stats_.failed_allocations;
   return usage;
 }
 

@@ -90,7 +90,9 @@ PoolUsage Pool::Impl::GetUsage() {
   usage.used_bytes = GranulesToBytes(UsedGranules());
   usage.spilled_bytes = Spiller(this).LiveBytes();
   usage.held_bytes = GranulesToBytes(store_.held_granules());
+  usage.limit_bytes = GranulesToBytes(limit_.hard);
   usage.mapped_vgs = mappings_.mapped_vgs();
+  usage.failed_allocations = stats_.failed_allocations;
   usage.compaction_passes = stats_.compaction_passes;
   usage.granules_moved = stats_.granules_moved;
   return usage;

@@ -135,7 +135,9 @@ struct PoolUsage {
   uint64_t used_bytes = 0;
   uint64_t spilled_bytes = 0;
   uint64_t held_bytes = 0;
+  uint64_t limit_bytes = 0;
   uint64_t mapped_vgs = 0;
+  uint64_t failed_allocations = 0;
   uint64_t compaction_passes = 0;
   uint64_t granules_moved = 0;
 };

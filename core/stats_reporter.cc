@@ -3,7 +3,6 @@
 
 #include "firn/core/stats_reporter.h"
 
-#include <chrono>
 #include <cstdio>
 #include <system_error>
 #include <utility>
@@ -13,15 +12,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "firn/core/stats_fields.h"
+#include "firn/core/steady_time.h"
 
 namespace firn {
 namespace {
-
-// Time that never goes back, of which only differences mean anything.
-absl::Time SteadyNow() {
-  return absl::UnixEpoch() +
-         absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
-}
 
 void WriteToStderr(absl::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stderr);

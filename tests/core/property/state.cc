@@ -446,7 +446,9 @@ void State::AfterOperation(bool thorough) {
              usage.used_bytes == stats.used_bytes &&
              usage.spilled_bytes == stats.spilled_bytes &&
              usage.held_bytes == stats.held_bytes &&
+             usage.limit_bytes == stats.limit_bytes &&
              usage.mapped_vgs == stats.mapped_vgs &&
+             usage.failed_allocations == stats.failed_allocations &&
              usage.compaction_passes == stats.compaction_passes &&
              usage.granules_moved == stats.granules_moved,
          "GetUsage and GetStats differ");
