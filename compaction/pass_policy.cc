@@ -189,27 +189,47 @@ PassPolicy::Need PassPolicy::Assess(
                                  Mebibytes(headroom_bytes), " left");
       return need;
     }
-    const FragmentFigures fragments = census();
-    const double percent = 100 *
-                           static_cast<double>(fragments.recoverable_bytes) /
-                           static_cast<double>(heap.used_bytes);
-    const bool is_worth_it =
-        fragments.recoverable_bytes >= kLeastWasteGranules * heap.granule_bytes;
-    is_fragmented_ =
-        percent >= (is_fragmented_ ? options_.fragmentation_stop_percent
-                                   : options_.fragmentation_start_percent);
-    if (is_worth_it && is_fragmented_) {
+    // No more can be recovered than is wasted.
+    const double wasted_percent = 100 * static_cast<double>(waste_bytes) /
+                                  static_cast<double>(heap.used_bytes);
+    is_fragmented_ &= wasted_percent >= options_.fragmentation_stop_percent;
+    if (is_fragmented_) {
       need.trigger = PassTrigger::kFragmentation;
-      need.reason = absl::StrCat(std::round(percent * 10) / 10,
-                                 " % of what is used could be recovered, ",
-                                 Mebibytes(headroom_bytes), " left");
+      need.reason =
+          absl::StrCat(std::round(wasted_percent * 10) / 10,
+                       " % of what is used is wasted, and some of it was "
+                       "recovered just now, ",
+                       Mebibytes(headroom_bytes), " left");
       return need;
     }
-    if (is_worth_it && fragments.free_pieces >= options_.free_fragments) {
-      need.trigger = PassTrigger::kFreeFragments;
-      need.reason = absl::StrCat(fragments.free_pieces, " free pieces, ",
-                                 Mebibytes(headroom_bytes), " left");
-      return need;
+    if (now - last_census_ >=
+        (wasted_percent >= options_.fragmentation_start_percent
+             ? census_interval_
+             : kLongestCensusInterval)) {
+      last_census_ = now;
+      // Until one is worth it again.
+      census_interval_ = std::min(2 * census_interval_, kLongestCensusInterval);
+      const FragmentFigures fragments = census();
+      const double percent = 100 *
+                             static_cast<double>(fragments.recoverable_bytes) /
+                             static_cast<double>(heap.used_bytes);
+      const bool is_worth_it = fragments.recoverable_bytes >=
+                               kLeastWasteGranules * heap.granule_bytes;
+      if (is_worth_it && percent >= options_.fragmentation_start_percent) {
+        is_fragmented_ = true;
+        census_interval_ = kShortestCensusInterval;
+        need.trigger = PassTrigger::kFragmentation;
+        need.reason = absl::StrCat(std::round(percent * 10) / 10,
+                                   " % of what is used could be recovered, ",
+                                   Mebibytes(headroom_bytes), " left");
+        return need;
+      }
+      if (is_worth_it && fragments.free_pieces >= options_.free_fragments) {
+        need.trigger = PassTrigger::kFreeFragments;
+        need.reason = absl::StrCat(fragments.free_pieces, " free pieces, ",
+                                   Mebibytes(headroom_bytes), " left");
+        return need;
+      }
     }
   }
   if (now - last_pass_ >= options_.period) {
@@ -321,6 +341,7 @@ void PassPolicy::NoteResult(absl::Time now, const PassDecision& decision,
     }
     return;
   }
+  is_fragmented_ = false;
   seen_failures_ = failures_;
   if (recovered_granules == 0) hopeless_waste_bytes_ = WasteOf(heap);
   BackOff(now);

@@ -43,12 +43,12 @@ struct PassPolicyOptions {
   // the share is of the live bytes, 0 or more.
   uint64_t tolerated_waste_bytes = 100'000'000;
   double tolerated_waste_percent = 10;
-  // kFragmentation: the share of the used granules that passes could recover at
-  // most, from which it begins, and below which it ends: 10 points apart, as
-  // Linux has its proactive compaction (notes of the kernel's vm.rst). In
-  // [0, 100], the second no more than the first.
-  double fragmentation_start_percent = 20;
-  double fragmentation_stop_percent = 10;
+  // kFragmentation: begins where passes could recover this share of the used
+  // granules at most, and goes on until no more than the second is wasted, so
+  // that it does not begin again at once. In [0, 100], the second no more than
+  // the first.
+  double fragmentation_start_percent = 5;
+  double fragmentation_stop_percent = 3;
   // kFreeFragments: free pieces in used granules. 1 or more.
   uint64_t free_fragments = 100;
   // kForecast: memory would run out within so long if used bytes went on to
@@ -63,7 +63,7 @@ struct PassPolicyOptions {
   // Otherwise they count once less than this share of the limit is left, in
   // [0, 100].
   bool is_wanted_by_others = false;
-  double scarce_percent = 20;
+  double scarce_percent = 50;
 
   // Least and greatest share of the time that passes may take, in (0, 100], the
   // first no more than the second: the second where memory has run out.
@@ -138,6 +138,9 @@ class PassPolicy {
 
  private:
   static constexpr int kMostShifts = 6;
+  // The walk over all granules takes up to 40 ms (docs/statistics.md).
+  static constexpr absl::Duration kShortestCensusInterval = absl::Seconds(1);
+  static constexpr absl::Duration kLongestCensusInterval = absl::Seconds(32);
 
   struct Need {
     PassTrigger trigger = PassTrigger::kNone;
@@ -166,6 +169,8 @@ class PassPolicy {
   uint64_t failures_ = 0;
   uint64_t seen_failures_ = 0;
   bool is_fragmented_ = false;  // between start and stop
+  absl::Time last_census_ = absl::InfinitePast();
+  absl::Duration census_interval_ = kShortestCensusInterval;
   absl::Time last_pass_;
   absl::Time not_before_ = absl::InfinitePast();
   int back_off_shift_ = 0;

@@ -64,8 +64,28 @@ absl::StatusOr<std::unique_ptr<Policy>> FirnPolicy::Create(
   absl::StatusOr<std::unique_ptr<Pool>> pool =
       Pool::Create(std::move(pool_options));
   if (!pool.ok()) return pool.status();
-  return std::unique_ptr<Policy>(new FirnPolicy(
+  std::unique_ptr<FirnPolicy> policy(new FirnPolicy(
       options, *std::move(device), std::move(driver), *std::move(pool)));
+  if (options.compaction == CompactionMode::kController) {
+    const absl::Status made = policy->MakeController();
+    if (!made.ok()) return made;
+  }
+  return std::unique_ptr<Policy>(std::move(policy));
+}
+
+absl::Status FirnPolicy::MakeController() {
+  ControllerOptions options;
+  // Between two events nobody launches anything.
+  options.level = CompactionLevel::kCallerPromises;
+  options.now = [this] {
+    return absl::UnixEpoch() +
+           absl::Microseconds(clock_us_ + DriverAndCopyUs() - look_start_us_);
+  };
+  absl::StatusOr<std::unique_ptr<Controller>> controller =
+      Controller::Create(pool_.get(), std::move(options));
+  if (!controller.ok()) return controller.status();
+  controller_ = *std::move(controller);
+  return absl::OkStatus();
 }
 
 FirnPolicy::FirnPolicy(const PolicyOptions& options,
@@ -123,7 +143,22 @@ absl::Status FirnPolicy::Free(uint64_t address, uint32_t /*stream*/) {
   return freed;
 }
 
-absl::Status FirnPolicy::Tick(int64_t /*time_us*/) {
+absl::Status FirnPolicy::LookAt(int64_t time_us) {
+  // What a pass has taken may reach beyond the next events.
+  clock_us_ = std::max(clock_us_, static_cast<double>(time_us));
+  look_start_us_ = DriverAndCopyUs();
+  if (absl::UnixEpoch() + absl::Microseconds(clock_us_) < next_look_) {
+    return absl::OkStatus();
+  }
+  const double start_us = look_start_us_;
+  next_look_ = controller_->Step();
+  clock_us_ += DriverAndCopyUs() - start_us;
+  look_start_us_ = DriverAndCopyUs();
+  return NoteUsage(start_us);
+}
+
+absl::Status FirnPolicy::Tick(int64_t time_us) {
+  if (controller_ != nullptr) return LookAt(time_us);
   if (absl::Status declared = DeclareIdleShare(); !declared.ok()) {
     return declared;
   }
@@ -134,7 +169,12 @@ absl::Status FirnPolicy::Tick(int64_t /*time_us*/) {
   return RunPass().status();
 }
 
-absl::StatusOr<bool> FirnPolicy::TickIdle(int64_t /*time_us*/) {
+absl::StatusOr<bool> FirnPolicy::TickIdle(int64_t time_us) {
+  if (controller_ != nullptr) {
+    const absl::Status looked = LookAt(time_us);
+    if (!looked.ok()) return looked;
+    return usage_.used_bytes >= usage_.live_bytes + 2 * granule_bytes_;
+  }
   if (compaction_ != CompactionMode::kBackground || !IsWasteful()) {
     return false;
   }

@@ -17,10 +17,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "bench/policies/background_trigger.h"
 #include "bench/policies/idle_share.h"
 #include "bench/policies/policy.h"
 #include "bench/policies/policy_options.h"
+#include "firn/core/controller.h"
 #include "firn/core/pool.h"
 #include "firn/vmm/counting_driver.h"
 #include "firn/vmm/cpu/cpu_driver.h"
@@ -61,7 +63,10 @@ class FirnPolicy : public Policy {
              std::shared_ptr<CountingDriver> driver,
              std::unique_ptr<Pool> pool);
 
+  absl::Status MakeController();
   absl::Status DeclareIdleShare();
+  // Lets the controller look if it is time.
+  absl::Status LookAt(int64_t time_us);
   bool IsWasteful() const;
   // The granules recovered by a pass that ends where the trigger says.
   absl::StatusOr<uint64_t> RunPass();
@@ -91,6 +96,12 @@ class FirnPolicy : public Policy {
   PoolUsage usage_;  // after the last event
   BackgroundTrigger trigger_;
   std::optional<IdleShare> idle_share_;
+  // kController: by the trace's clock, on which its passes take their modelled
+  // time.
+  std::unique_ptr<Controller> controller_;
+  double clock_us_ = 0;
+  double look_start_us_ = 0;  // DriverAndCopyUs then
+  absl::Time next_look_ = absl::InfinitePast();
   std::vector<double> pause_us_;
 
   absl::flat_hash_map<uint64_t, FilledBlock> filled_;  // by address

@@ -21,6 +21,7 @@ enum class CompactionMode {
   kOff,         // never; firn may still remap free granules
   kOnDemand,    // when an allocation would fail
   kBackground,  // also while it runs, on the trace's clock
+  kController,  // likewise, when firn's own controller says so; firn alone
 };
 
 struct PolicyOptions {

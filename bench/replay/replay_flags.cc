@@ -65,8 +65,10 @@ absl::Status SetCompaction(absl::string_view value, ReplayFlags* flags) {
     flags->policy.compaction = CompactionMode::kOnDemand;
   } else if (value == "background") {
     flags->policy.compaction = CompactionMode::kBackground;
+  } else if (value == "controller") {
+    flags->policy.compaction = CompactionMode::kController;
   } else {
-    return NotOneOf({"off", "on_demand", "background"});
+    return NotOneOf({"off", "on_demand", "background", "controller"});
   }
   return absl::OkStatus();
 }
@@ -260,6 +262,12 @@ absl::Status CheckTogether(const ReplayFlags& flags) {
         "--verify: ghost storage has no contents to check; add "
         "--storage=real");
   }
+  if (policy.compaction == CompactionMode::kController &&
+      policy.policy != "firn") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--compaction: 'controller': policy ", policy.policy,
+                     " has none; only firn has"));
+  }
   if (policy.idle_share.has_value() &&
       (policy.policy != "firn" ||
        policy.compaction != CompactionMode::kBackground)) {
@@ -294,8 +302,8 @@ absl::Status CheckTogether(const ReplayFlags& flags) {
        policy.idle_share.has_value())) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--full_passes: '", flags.full_passes,
-        "': only firn with --compaction=on_demand or background, and without "
-        "--idle_share, moves all of its live memory"));
+        "': only firn with --compaction=on_demand, background or controller, "
+        "and without --idle_share, moves all of its live memory"));
   }
   if (flags.capacity.kind == Capacity::Kind::kBytes &&
       flags.capacity.bytes < policy.granule_bytes) {
@@ -349,8 +357,10 @@ prints how well a policy used it.
       absl::StrJoin(PolicyNames(), ", "), R"(
                        (default firn)
   --compaction=MODE    when firn and paged_migrating move live memory: off,
-                       on_demand (when an allocation would fail) or background
-                       (also meanwhile); others never do (default on_demand)
+                       on_demand (when an allocation would fail), background
+                       (also meanwhile) or, firn alone, controller (meanwhile,
+                       when its own controller says so); others never do
+                       (default on_demand)
   --idle_share=SHARE   this share of the live blocks, from 0 to 1, is declared
                        idle, those allocated longest ago, and firn moves nothing
                        else (with --compaction=background)
@@ -363,8 +373,8 @@ prints how well a policy used it.
       kMostFullPasses, R"(, spread evenly over the events,
                        firn makes a pass without limits, and what it then uses
                        is compared with the least that any plan could end with
-                       (with --compaction=on_demand or background and without
-                       --idle_share; default 0)
+                       (with --compaction=on_demand, background or controller
+                       and without --idle_share; default 0)
   --placement=NAME     how firn places blocks: )",
       absl::StrJoin(PlacementNames(), ", "), R"(
                        (default firn)

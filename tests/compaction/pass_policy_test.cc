@@ -94,6 +94,8 @@ TEST_F(PassPolicyTest, LeavesAFullHeapThatIsNotFragmentedAlone) {
 }
 
 TEST_F(PassPolicyTest, ActsOnWasteOnceLittleIsLeft) {
+  options_.scarce_percent = 20;
+  Use(options_);
   UseMiB(7'000, 7'999);
   Rest();
   UseMiB(7'000, 8'001);
@@ -109,6 +111,7 @@ TEST_F(PassPolicyTest, ActsOnWasteOnceLittleIsLeft) {
 
 TEST_F(PassPolicyTest, ToleratesTheLargerOfBytesAndShare) {
   options_.is_wanted_by_others = true;
+  options_.scarce_percent = 0;
   options_.tolerated_waste_bytes = 300 * kMiB;
   Use(options_);
   UseMiB(2'000, 2'300);
@@ -211,14 +214,18 @@ TEST_F(PassPolicyTest, PassesTakeNoMoreThanTheirShareOfTheTime) {
   EXPECT_NE(Decide().trigger, PassTrigger::kNone);
 }
 
-TEST_F(PassPolicyTest, FragmentationBeginsAndEndsTenPointsApart) {
+TEST_F(PassPolicyTest, FragmentationEndsBelowWhereItBegins) {
   options_.is_wanted_by_others = true;
+  options_.fragmentation_start_percent = 20;
+  options_.fragmentation_stop_percent = 10;
+  options_.tolerated_waste_percent = 1'000;  // leaves waste to it
   options_.free_fragments = 1'000'000;
   Use(options_);
-  UseMiB(1'000, 1'080);  // less than is tolerated
+  // All that is wasted could be recovered.
   const auto decide_at = [this](uint64_t percent) {
-    fragments_.recoverable_bytes = heap_.used_bytes * percent / 100;
-    now_ += absl::Seconds(1);
+    UseMiB(1'000 - 10 * percent, 1'000);
+    fragments_.recoverable_bytes = heap_.used_bytes - heap_.live_bytes;
+    now_ += absl::Minutes(1);
     return Decide().trigger;
   };
   EXPECT_EQ(decide_at(19), PassTrigger::kNone);
@@ -226,6 +233,27 @@ TEST_F(PassPolicyTest, FragmentationBeginsAndEndsTenPointsApart) {
   EXPECT_EQ(decide_at(11), PassTrigger::kFragmentation);
   EXPECT_EQ(decide_at(9), PassTrigger::kNone);
   EXPECT_EQ(decide_at(19), PassTrigger::kNone);
+  // It ends as well when a pass recovers nothing.
+  EXPECT_EQ(decide_at(20), PassTrigger::kFragmentation);
+  NoteResult(Decide(), 0);
+  fragments_.recoverable_bytes = 0;
+  now_ += absl::Hours(1);
+  Decide();
+  now_ += absl::Hours(1);
+  EXPECT_EQ(Decide().trigger, PassTrigger::kNone);
+}
+
+TEST_F(PassPolicyTest, LooksAtAllGranulesMoreAndMoreRarelyInVain) {
+  options_.is_wanted_by_others = true;
+  options_.tolerated_waste_percent = 1'000;
+  Use(options_);
+  UseMiB(900, 1'000);
+  for (int i = 0; i < 36'000; ++i) {  // an hour
+    ASSERT_EQ(Decide().trigger, PassTrigger::kNone);
+    now_ += absl::Milliseconds(100);
+  }
+  EXPECT_GE(censuses_, 3'600 / 32);
+  EXPECT_LE(censuses_, 3'600 / 32 + 6);
 }
 
 TEST_F(PassPolicyTest, ManyFreePiecesCountIfPassesCouldRecoverAnything) {
@@ -235,10 +263,12 @@ TEST_F(PassPolicyTest, ManyFreePiecesCountIfPassesCouldRecoverAnything) {
   fragments_.free_pieces = 100;
   EXPECT_EQ(Decide().trigger, PassTrigger::kNone);
   fragments_.recoverable_bytes = 2 * kGranuleBytes;
+  now_ += absl::Minutes(1);
   const PassDecision decision = Decide();
   EXPECT_EQ(decision.trigger, PassTrigger::kFreeFragments);
   EXPECT_THAT(decision.reason, HasSubstr("100 free pieces"));
   fragments_.free_pieces = 99;
+  now_ += absl::Minutes(1);
   EXPECT_EQ(Decide().trigger, PassTrigger::kNone);
 }
 
@@ -384,7 +414,7 @@ TEST(PassPolicyOptionsTest, NameTheFieldThatIsWrong) {
           "100",
           [](Options* o) { o->fragmentation_start_percent = 101; }),
       Bad("fragmentation_stop_percent: 30; must be no more than "
-          "fragmentation_start_percent, 20",
+          "fragmentation_start_percent, 5",
           [](Options* o) { o->fragmentation_stop_percent = 30; }),
       Bad("scarce_percent: nan",
           [nan](Options* o) { o->scarce_percent = nan; }),

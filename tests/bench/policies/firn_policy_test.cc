@@ -88,6 +88,29 @@ TEST(FirnPolicyTest, BackgroundMovesWhileEventsPass) {
   EXPECT_EQ(policy->Report().content_errors, 0u);
 }
 
+TEST(FirnPolicyTest, ItsControllerMovesByTheClockOfTheTrace) {
+  FIRN_ASSERT_OK_AND_ASSIGN(
+      const std::unique_ptr<Policy> policy,
+      FirnPolicy::Create(
+          Options(CompactionMode::kController, CpuStorage::kReal)));
+  FIRN_ASSERT_OK(LeaveScattered(policy.get()).status());
+  const uint64_t used_before = policy->usage().used_bytes;
+  // Once at the beginning, and not again within its interval.
+  FIRN_ASSERT_OK(policy->Tick(0));
+  const size_t passes = policy->Report().pause_us.size();
+  FIRN_ASSERT_OK(policy->Tick(1));
+  EXPECT_EQ(policy->Report().pause_us.size(), passes);
+  // Then as long as there is something to gain, also without events.
+  for (int64_t second = 1; second < 100; ++second) {
+    FIRN_ASSERT_OK(policy->TickIdle(second * 1'000'000).status());
+  }
+  EXPECT_LT(policy->usage().used_bytes, used_before / 2);
+  EXPECT_EQ(policy->Report().content_errors, 0u);
+  FIRN_ASSERT_OK_AND_ASSIGN(const bool may_gain_more,
+                            policy->TickIdle(101'000'000));
+  EXPECT_FALSE(may_gain_more);
+}
+
 TEST(FirnPolicyTest, AFullPassComesCloseToTheBoundAndKeepsWhatBlocksHold) {
   FIRN_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Policy> policy,
                             FirnPolicy::Create(Options(
