@@ -21,9 +21,8 @@
 #include "firn/vmm/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/support/filled_blocks.h"
 #include "tests/support/fixed_pool_on_cpu.h"
-#include "tests/support/fragmented_pool.h"
+#include "tests/support/fragmented_pool_scene.h"
 #include "tests/support/pool_on_cpu.h"
 #include "tests/support/status_matchers.h"
 
@@ -37,27 +36,11 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 constexpr uint64_t kCapacityBytes = 48 * kMiB;
-constexpr uint64_t kBlockBytes = 64 * kKiB;
 
-// A pool with a tenth of its blocks left, a controller's clock, and its log.
-class ControllerTest : public ::testing::TestWithParam<CpuSync> {
+// A controller's clock, and its log.
+class ControllerTest : public FragmentedPoolScene {
  protected:
-  void SetUp() override {
-    FIRN_ASSERT_OK_AND_ASSIGN(
-        on_cpu_,
-        PoolOnCpu::Real(kCapacityBytes, /*move_on_failure=*/false, GetParam()));
-    blocks_ = FragmentPool(&pool(), kBlockBytes, 10);
-  }
-  void TearDown() override {
-    EXPECT_EQ(CountDamaged(blocks_), 0u);
-    FIRN_EXPECT_OK(pool().CheckInvariants());
-  }
-
-  Pool& pool() { return on_cpu_->pool(); }
-  uint64_t WasteBytes() {
-    const PoolUsage usage = pool().GetUsage();
-    return usage.used_bytes - usage.live_bytes;
-  }
+  ControllerTest() : FragmentedPoolScene(kCapacityBytes) {}
 
   // On the test's clock, for waste that counts in a pool as small as this one.
   ControllerOptions Options() {
@@ -81,8 +64,6 @@ class ControllerTest : public ::testing::TestWithParam<CpuSync> {
     return lines_;
   }
 
-  std::unique_ptr<PoolOnCpu> on_cpu_;
-  std::vector<FilledBlock> blocks_;
   absl::Time now_ = absl::UnixEpoch();
   Mutex mutex_;
   std::vector<std::string> lines_ ABSL_GUARDED_BY(mutex_);

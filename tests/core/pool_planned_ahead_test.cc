@@ -20,7 +20,7 @@
 #include "firn/vmm/launch_gate.h"
 #include "gtest/gtest.h"
 #include "tests/support/filled_blocks.h"
-#include "tests/support/fragmented_pool.h"
+#include "tests/support/fragmented_pool_scene.h"
 #include "tests/support/held_stream.h"
 #include "tests/support/pool_on_cpu.h"
 #include "tests/support/status_matchers.h"
@@ -30,25 +30,15 @@ namespace firn::testing {
 namespace {
 
 constexpr uint64_t kCapacityBytes = 24 * kMiB;
-constexpr uint64_t kBlockBytes = 64 * kKiB;
 
-class PoolPlannedAheadTest : public ::testing::TestWithParam<CpuSync> {
+class PoolPlannedAheadTest : public FragmentedPoolScene {
  protected:
+  PoolPlannedAheadTest() : FragmentedPoolScene(kCapacityBytes) {}
   void SetUp() override {
-    FIRN_ASSERT_OK_AND_ASSIGN(
-        on_cpu_,
-        PoolOnCpu::Real(kCapacityBytes, /*move_on_failure=*/false, GetParam()));
-    blocks_ = FragmentPool(&pool(), kBlockBytes, 10);
+    MakePool();
     // The gate is in use, and so are the blocks.
     const LaunchScope scope(pool(), nullptr);
   }
-  void TearDown() override {
-    EXPECT_EQ(CountDamaged(blocks_), 0u);
-    FIRN_EXPECT_OK(pool().CheckInvariants());
-    EXPECT_EQ(on_cpu_->cpu().loss(), "");
-  }
-
-  Pool& pool() { return on_cpu_->pool(); }
 
   static CompactOptions Bounded() {
     CompactOptions options;
@@ -75,9 +65,6 @@ class PoolPlannedAheadTest : public ::testing::TestWithParam<CpuSync> {
     FIRN_EXPECT_OK(report.status());
     return report.value_or(CompactionReport());
   }
-
-  std::unique_ptr<PoolOnCpu> on_cpu_;
-  std::vector<FilledBlock> blocks_;
 };
 
 TEST_P(PoolPlannedAheadTest, WhatWasPlannedIsMoved) {

@@ -15,7 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/filled_blocks.h"
-#include "tests/support/fragmented_pool.h"
+#include "tests/support/fragmented_pool_scene.h"
 #include "tests/support/pool_on_cpu.h"
 #include "tests/support/status_matchers.h"
 
@@ -25,23 +25,14 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr uint64_t kCapacityBytes = 48 * kMiB;
-constexpr uint64_t kBlockBytes = 64 * kKiB;
 constexpr uint64_t kGranuleBytes = 2 * kMiB;
 
-class PoolSafepointTest : public ::testing::TestWithParam<CpuSync> {
+class PoolSafepointTest : public FragmentedPoolScene {
  protected:
-  void SetUp() override { MakePool(); }
+  PoolSafepointTest() : FragmentedPoolScene(kCapacityBytes) {}
   void TearDown() override {
     ::unsetenv("FIRN_MOVING");
-    EXPECT_EQ(CountDamaged(blocks_), 0u);
-    FIRN_EXPECT_OK(pool().CheckInvariants());
-  }
-
-  void MakePool() {
-    FIRN_ASSERT_OK_AND_ASSIGN(
-        on_cpu_,
-        PoolOnCpu::Real(kCapacityBytes, /*move_on_failure=*/false, GetParam()));
-    blocks_ = FragmentPool(&pool(), kBlockBytes, 10);
+    FragmentedPoolScene::TearDown();
   }
 
   // Adds so many blocks, and frees all but every tenth.
@@ -59,11 +50,6 @@ class PoolSafepointTest : public ::testing::TestWithParam<CpuSync> {
     for (void* const ptr : casualties) FIRN_ASSERT_OK(pool().Free(ptr));
   }
 
-  Pool& pool() { return on_cpu_->pool(); }
-  uint64_t WasteBytes() {
-    const PoolUsage usage = pool().GetUsage();
-    return usage.used_bytes - usage.live_bytes;
-  }
   uint64_t passes() { return pool().GetUsage().compaction_passes; }
 
   static SafepointOptions Tolerating(uint64_t bytes) {
@@ -72,9 +58,6 @@ class PoolSafepointTest : public ::testing::TestWithParam<CpuSync> {
     options.tolerated_waste_percent = 0;
     return options;
   }
-
-  std::unique_ptr<PoolOnCpu> on_cpu_;
-  std::vector<FilledBlock> blocks_;
 };
 
 TEST_P(PoolSafepointTest, LeavesToleratedWasteAlone) {
