@@ -186,6 +186,9 @@ absl::Status Pool::Impl::RunCompactors(const CompactOptions& options,
     if (options.level != CompactionLevel::kDeclaredIdle) {
       left.max_pause = options.max_pause - (absl::Now() - start);
     }
+    // While another one let go of the lock, large blocks may have been freed:
+    // of these nothing is live.
+    DissolveParked(&arena);
     CompactionReport part;
     arena.is_in_pass = true;
     status = arena.compactor.Run(left, &part);
