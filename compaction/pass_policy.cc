@@ -278,14 +278,9 @@ PassDecision PassPolicy::Decide(absl::Time now, const HeapFigures& heap,
     decision.next_look = std::max(decision.next_look, not_before_);
     return decision;
   }
-  if (IsHopeless(waste_bytes) && heap.failed_allocations == seen_failures_) {
-    // Once more after the longest wait: pins may be gone.
-    not_before_ = now + options_.back_off * (1 << kMostShifts);
-    hopeless_waste_bytes_ = 0;
-    PassDecision decision =
-        LeaveAlone(now, heap, "what is wasted cannot be recovered");
-    decision.next_look = not_before_;
-    return decision;
+  if (now < hopeless_until_ && IsHopeless(waste_bytes) &&
+      heap.failed_allocations == seen_failures_) {
+    return LeaveAlone(now, heap, "what is wasted cannot be recovered");
   }
   Need need = Assess(now, heap, waste_bytes, census);
   if (need.trigger == PassTrigger::kNone) {
@@ -343,7 +338,11 @@ void PassPolicy::NoteResult(absl::Time now, const PassDecision& decision,
   }
   is_fragmented_ = false;
   seen_failures_ = failures_;
-  if (recovered_granules == 0) hopeless_waste_bytes_ = WasteOf(heap);
+  if (recovered_granules == 0) {
+    hopeless_waste_bytes_ = WasteOf(heap);
+    // Then once more: pins may be gone.
+    hopeless_until_ = now + options_.back_off * (1 << kMostShifts);
+  }
   BackOff(now);
 }
 

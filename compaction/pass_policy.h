@@ -175,6 +175,7 @@ class PassPolicy {
   absl::Time not_before_ = absl::InfinitePast();
   int back_off_shift_ = 0;
   uint64_t hopeless_waste_bytes_ = 0;  // 0: none is known to be
+  absl::Time hopeless_until_ = absl::InfinitePast();
   std::string last_reason_;
 };
 

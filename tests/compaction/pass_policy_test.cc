@@ -350,11 +350,28 @@ TEST_F(PassPolicyTest, TriesHopelessWasteAgainWhenItHasGrown) {
   now_ += absl::Seconds(1);
   heap_.used_bytes += 200 * kMiB;
   EXPECT_EQ(Decide().trigger, PassTrigger::kNone);  // by an eighth, no more
-  now_ += absl::Seconds(1);
-  heap_.limit_bytes += 1'000 * kMiB;
-  heap_.used_bytes += 200 * kMiB;
-  now_ += absl::Seconds(40);
+  heap_.used_bytes += 2 * kMiB;
+  now_ += absl::Milliseconds(100);
   EXPECT_NE(Decide().trigger, PassTrigger::kNone);
+}
+
+TEST_F(PassPolicyTest, TriesHopelessWasteAgainWhenAnAllocationFails) {
+  UseMiB(8'000, 9'600);
+  NoteResult(Decide(), 0);
+  now_ += absl::Seconds(1);
+  EXPECT_EQ(Decide().trigger, PassTrigger::kNone);
+  ++heap_.failed_allocations;
+  now_ += absl::Milliseconds(100);
+  EXPECT_EQ(Decide().trigger, PassTrigger::kFailure);
+}
+
+TEST_F(PassPolicyTest, TriesHopelessWasteAgainAfterHalfAMinute) {
+  UseMiB(8'000, 9'600);
+  NoteResult(Decide(), 0);
+  now_ += absl::Seconds(31);
+  EXPECT_EQ(Decide().trigger, PassTrigger::kNone);
+  now_ += absl::Seconds(1);
+  EXPECT_EQ(Decide().trigger, PassTrigger::kWaste);
 }
 
 TEST_F(PassPolicyTest, ByHandNothingIsWaitedFor) {

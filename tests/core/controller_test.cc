@@ -147,11 +147,11 @@ TEST_P(ControllerTest, BacksOffFromWhatIsPinned) {
   const ControllerStats stats = controller->stats();
   EXPECT_EQ(stats.granules_recovered, 0u);
   EXPECT_LE(stats.fruitless_passes, 30u * 60 / 32 + 2);
-  EXPECT_LE(stats.looks, 4 * stats.fruitless_passes + 2);
   // Once they are gone it finds out by itself.
   pins.clear();
   const uint64_t before = WasteBytes();
-  for (int i = 0; i < 10; ++i) now_ = controller->Step();
+  const absl::Time soon = now_ + absl::Minutes(1);
+  while (now_ < soon) now_ = controller->Step();
   EXPECT_LT(WasteBytes(), before);
 }
 
@@ -200,7 +200,7 @@ TEST_P(ControllerTest, APassThatCannotCloseTheGateIsTriedAgainLater) {
   launching.join();
   const uint64_t before = WasteBytes();
   now_ += absl::Minutes(1);
-  for (int i = 0; i < 3; ++i) now_ = controller->Step();
+  now_ = controller->Step();
   EXPECT_LT(WasteBytes(), before);
 }
 
